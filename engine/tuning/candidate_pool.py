@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.kernels.space import Program
+from engine.kernels.space import Program, Value
 from engine.tuning.strategy import ProgramSpace, Result
 
 WORST = 2.0
@@ -28,12 +28,18 @@ class Candidates:
         self.times: dict[int, float] = {}
         """Number -> logarithm of microseconds; infinite where it failed."""
         self._features: dict[int, tuple[float, ...]] = {}
+        self._aligned = [name for name, choices in space.dimensions.items() if _is_aligned(choices)]
 
     def features(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Figures of some programs: shape (programs, figures)."""
+        """Figures of some programs: shape (programs, figures).
+
+        Beside those of the space, the power of two that divides a count: vectors, banks and bounds ask for it.
+        """
         for number in numbers:
             if number not in self._features:
-                self._features[number] = self.space.features(self.programs[number])
+                program = self.programs[number]
+                aligned = (math.log2(program.number(name) & -program.number(name)) for name in self._aligned)
+                self._features[number] = (*self.space.features(program), *aligned)
         return np.array([self._features[number] for number in numbers], float)
 
     def neighbours(self, number: int) -> list[int]:
@@ -68,3 +74,9 @@ class Candidates:
         ran = np.isfinite(times)
         slowest = times[ran].max() if ran.any() else self.promised.max(initial=0.0)
         return numbers, np.where(ran, times, slowest + math.log(WORST))
+
+
+def _is_aligned(choices: Sequence[Value]) -> bool:
+    """Whether a dimension is of counts that powers of two divide to different degrees, not of those powers alone."""
+    counts = [choice for choice in choices if isinstance(choice, int) and choice > 0]
+    return len(counts) == len(choices) and any(count & (count - 1) for count in counts)

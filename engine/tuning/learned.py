@@ -2,10 +2,13 @@
 
 Before any trial, the modelled time is the expected time.  A Gaussian process over the features of programs learns how
 far trials deviate from it, with an uncertainty for every program; the program with the largest expected improvement is
-tried next.  So the search follows the model at first and the trials later.  A process that is too sure of itself would
-stay where it is: once it finds nothing better, every other proposal is a random neighbour of one of the best programs,
-as an evolutionary search would take it.  ALCOP instead starts a boosted ranking from
+tried next.  So the search follows the model at first and the trials later.  ALCOP instead starts a boosted ranking from
 its model's scores; a Gaussian process needs fewer trials (about ten), and its uncertainty spreads the proposals.
+
+Where no model tells programs apart, the first trials spread over the space, each as far from the others as can be, and
+what is learned is not the logarithm of the time but how far the speed is behind the best: how slow the slow ones are
+does not matter then.  A process that is too sure of itself would stay where it is: once it finds nothing better, every
+other proposal is a random neighbour of one of the best programs, as an evolutionary search would take it.
 """
 
 from __future__ import annotations
@@ -13,102 +16,71 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from engine.kernels.space import Program
 from engine.tuning.candidate_pool import Candidates
 from engine.tuning.strategy import ProgramSpace, Result, Strategy
+from engine.tuning.surrogate import Correction, Covariance, fit
 
-LEAST_TRIALS = 5
-"""Trials from which on length scale and noise are fitted; random until then where no model tells programs apart."""
-LENGTHS, NOISES = (0.3, 0.6, 1.0, 2.0, 4.0), (0.02, 0.1, 0.3)
-"""Choices of the length scale (standard deviations times sqrt(features)) and of the noise variance (signal is 1)."""
-GUESS = (1.0, 0.1)
-"""Length scale and noise before there are enough trials."""
+LEAST_TRIALS = 8
+"""Trials from which on the shape of the covariance is fitted; where no model tells programs apart, they spread."""
+FIRST_DRAWN = 300
+"""Programs of which the farthest from all trials so far is taken as one of the first."""
 DOUBT = 0.3
 """Standard deviation of log time from the model's before any trial, and its minimum until there are enough trials."""
-SLOPE = 1.0
-"""Variance, relative to the signal, of the slope between modelled and real log times."""
-COVARIANCE_TRIALS = 256
+EMPHASIS = 3.0
+"""Power of the speed that is learned where there is no model: the larger, the less do slow programs count."""
+COVARIANCE_TRIALS = 128
 """Most trials in the covariance matrix: half of them the fastest, half the latest."""
-WIDE = 4096
-"""Candidates that are considered: PROMISING of them the best by the model, the others random."""
-PROMISING = 0.75
-PARENTS = 4
-"""The best programs so far whose neighbours are considered, too."""
-PATIENCE, NEAR_CHANCE, NEAR_PARENTS = 10, 0.5, 8
-"""Trials without a better program after which a proposal may be a random neighbour, the chance of that, and of how many
-best programs it is one."""
-STRETCHES, SCALES, SPREAD = (2.0, 0.5), (0.125, 8.0), 1.0
-"""Steps of a feature's scale, the least and the largest, and the variance of its logarithm before any trial.
+WIDE, PROMISING = 4096, 0.75
+"""Programs that are looked at where a model tells programs apart, and the part of them that it promises most."""
+LEADING, DRAWN = 1100, 400
+"""Programs that a proposal weighs: those that the model promises most, if there is one, and others at random.
 
-`LEAST_TRIALS`, the scales, and `PATIENCE` with what belongs to it, were chosen on the measured spaces convolution_A4000
-and gemm_RTX_3060_laptop.
+That not all are weighed each time makes searches less greedy: they found better programs so.
 """
+PARENTS = 3
+"""The best programs so far whose neighbours are considered, too."""
+PATIENCE, NEAR_CHANCE, NEAR_PARENTS = 20, 0.5, 8
+"""Trials without a better program after which a proposal may be a random neighbour, the chance of that, and of how many
+best programs it is one.
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Correction:
-    """A Gaussian process over feature vectors, whose last element is the logarithm of the modelled time."""
-
-    rows: np.ndarray
-    inverse: np.ndarray
-    """Of the Cholesky factor of the trials' covariance in units of `scale`."""
-    weights: np.ndarray
-    mean: float
-    scale: float
-    """Variance of a deviation."""
-    length: float
-    likelihood: float
-    """Logarithm, for the choice of length and noise."""
-
-    @staticmethod
-    def of(rows: np.ndarray, values: np.ndarray, length: float, noise: float, least: float = 0.01) -> Correction:
-        """Fit to the deviations of log time (`values`) of some rows.  least: minimum of their standard deviation."""
-        factor = np.linalg.cholesky(_covariance(rows, rows, length) + noise * np.eye(len(rows)))
-        inverse = np.linalg.inv(factor)
-        ones = inverse.sum(axis=1)
-        # The common offset has a prior of unit variance, too, hence the 1 in the denominator.
-        mean = float(ones @ (inverse @ values) / (1.0 + ones @ ones))
-        whitened = inverse @ (values - mean)
-        scale = max(float(whitened @ whitened) / max(len(rows), 1), least**2)
-        likelihood = -0.5 * len(rows) * math.log(scale) - float(np.log(np.diag(factor)).sum())
-        return Correction(rows, inverse, inverse.T @ whitened, mean, scale, length, likelihood)
-
-    def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of the prediction at some rows."""
-        across = _covariance(rows, self.rows, self.length)
-        mean = self.mean + across @ self.weights
-        left = 1.0 + SLOPE * rows[:, -1] ** 2 - ((across @ self.inverse.T) ** 2).sum(axis=1)
-        return mean, np.sqrt(self.scale * np.maximum(left, 1e-9))
+What is above and in `surrogate` was chosen on the measured spaces convolution_A4000 and gemm_RTX_3060_laptop.
+"""
 
 
 class GaussianProcess:
     """Proposes the programs of largest expected improvement on the best one so far."""
 
     def __init__(self, space: ProgramSpace, rng: random.Random) -> None:
-        self._candidates = candidates = Candidates(space)
-        order = np.argsort(candidates.promised, kind="stable")
-        first = int(PROMISING * WIDE)
-        others = rng.sample(list(order[first:]), max(0, min(WIDE, len(order)) - first))
-        self._looked_at = np.concatenate([order[:first], np.array(others, int)]).astype(int)
-        self._centre, self._spread, self._usual = np.zeros(0), np.ones(0), 0.0
-        self._varies = np.zeros(0, bool)
-        if len(self._looked_at):  # of a space without programs there is nothing to scale
-            figures = candidates.features(self._looked_at)
+        self._candidates, self._rng = Candidates(space), rng
+        promised = self._candidates.promised
+        self._is_informed = bool(promised.size and np.ptp(promised) > 0)
+        """Whether the modelled times tell programs apart."""
+        self._prior = promised if self._is_informed else np.zeros(len(promised))
+        """What is expected of each program before any trial."""
+        looked_at = self._first()
+        self._pool = looked_at if self._is_informed else np.arange(len(promised))
+        """Programs that proposals draw from."""
+        self._varies, self._centre, self._spread, self._usual = np.zeros(0, bool), np.zeros(0), np.ones(0), 0.0
+        if len(looked_at):  # of a space without programs there is nothing to scale
+            figures = self._candidates.features(looked_at)
             centre, spread = figures.mean(axis=0), figures.std(axis=0)
             self._varies = spread > 0
             self._centre, self._spread = centre[self._varies], spread[self._varies]
-            self._usual = float(candidates.promised[self._looked_at].mean())
-        self._scales = np.ones(len(self._centre))
-        """Of features: one that matters is stretched."""
-        self._rng = rng
-        self._is_informed = bool(np.ptp(candidates.promised) > 0) if len(candidates.programs) else True
-        """Whether the modelled times tell programs apart."""
-        self._fixed: tuple[int, float, float] = (0, *GUESS)
-        """Trials when length and noise were chosen, and these."""
+            self._usual = float(self._prior[looked_at].mean())
+        self._shape = Covariance.usual(len(self._centre))
+        self._fitted = 0
+        """Trials when the shape was fitted."""
+
+    def _first(self) -> np.ndarray:
+        """`WIDE` programs by the model: the most promising, and others at random."""
+        order = np.argsort(self._candidates.promised, kind="stable")
+        first = int(PROMISING * WIDE) if self._is_informed else 0
+        others = self._rng.sample(list(order[first:]), max(0, min(WIDE, len(order)) - first))
+        return np.concatenate([order[:first], np.array(others, int)]).astype(int)
 
     def propose(self, count: int) -> list[Program]:
         """The next programs one by one, each proposal counted as a trial with the expected time.
@@ -124,22 +96,30 @@ class GaussianProcess:
                 left = np.flatnonzero(candidates.is_open)
                 left = left[np.argsort(candidates.promised[left], kind="stable")]
                 return found + [candidates.take(int(number)) for number in left[: count - len(found)]]
+            if not self._is_informed and len(candidates.times) < LEAST_TRIALS:
+                found.append(candidates.take(self._farthest(open_ones)))
+                continue
             near = self._neighbour()
             if near is not None:
                 found.append(candidates.take(near))
                 continue
-            if not self._is_informed and numbers.size < LEAST_TRIALS:
-                found.append(candidates.take(int(self._rng.choice(open_ones))))
-                numbers, values = np.append(numbers, candidates.numbers[found[-1]]), np.append(values, 0.0)
-                continue
             correction = self._correction(numbers, values)
             mean, doubt = correction.at(self._rows(open_ones))
-            expected = candidates.promised[open_ones] + mean
-            best = float((candidates.promised[numbers] + values).min()) if numbers.size else float(expected.min())
+            expected = self._prior[open_ones] + mean
+            best = float((self._prior[numbers] + values).min()) if numbers.size else float(expected.min())
             chosen = int(np.argmax(_improvement(best, expected, doubt)))
             found.append(candidates.take(int(open_ones[chosen])))
             numbers, values = np.append(numbers, open_ones[chosen]), np.append(values, mean[chosen])
         return found
+
+    def _farthest(self, open_ones: np.ndarray) -> int:
+        """Of some untried programs, the one whose features differ most from those of every program proposed so far."""
+        drawn = np.array(self._rng.sample(list(open_ones), min(FIRST_DRAWN, len(open_ones))), int)
+        proposed = np.flatnonzero(~self._candidates.is_open)
+        if not proposed.size:
+            return int(drawn[0])
+        rows, others = self._rows(drawn), self._rows(proposed)
+        return int(drawn[np.abs(rows[:, None] - others[None]).sum(axis=2).min(axis=1).argmax()])
 
     def _neighbour(self) -> int | None:
         """An untried neighbour of one of the best programs, now and then while trials find none that is better."""
@@ -151,12 +131,16 @@ class GaussianProcess:
         return self._rng.choice(sorted(near)) if near else None
 
     def _open_ones(self, numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Untried programs that are considered: those looked at, and those that differ from the best in one choice."""
+        """Untried programs that are considered: some of the pool, and those that differ from the best in one choice."""
         candidates = self._candidates
-        best = np.argsort(candidates.promised[numbers] + values, kind="stable")[:PARENTS]
-        near = [number for parent in best for number in candidates.neighbours(int(numbers[parent]))]
-        considered: np.ndarray = np.union1d(self._looked_at, np.array(near, int))
-        return np.asarray(considered[candidates.is_open[considered]])
+        best = np.argsort(self._prior[numbers] + values, kind="stable")[:PARENTS]
+        near = np.array([one for parent in best for one in candidates.neighbours(int(numbers[parent]))], int)
+        pool = self._pool[candidates.is_open[self._pool]]
+        leading = LEADING if self._is_informed else 0
+        if len(pool) > leading + DRAWN:
+            others = self._rng.sample(range(leading, len(pool)), DRAWN)
+            pool = np.concatenate([pool[:leading], pool[others]])
+        return np.union1d(pool, near[candidates.is_open[near]])
 
     def learn(self, results: Sequence[Result]) -> None:
         """Store results."""
@@ -169,63 +153,27 @@ class GaussianProcess:
             fastest = np.argsort(times, kind="stable")[: COVARIANCE_TRIALS // 2]
             chosen = np.union1d(fastest, np.arange(numbers.size - COVARIANCE_TRIALS // 2, numbers.size))
             numbers, times = numbers[chosen], times[chosen]
-        return numbers, times - self._candidates.promised[numbers]
+        if not self._is_informed and times.size:
+            times = (1 - np.exp(EMPHASIS * (times.min() - times))) / EMPHASIS
+        return numbers, times - self._prior[numbers]
 
     def _correction(self, numbers: np.ndarray, values: np.ndarray) -> Correction:
-        """A fit with length scale and noise of maximum likelihood, chosen again once there are a tenth more trials."""
+        """A fit with the likeliest shape, which is looked for again once there are a tenth more trials."""
         rows = self._rows(numbers)
         if numbers.size < LEAST_TRIALS:
-            return Correction.of(rows, values, *GUESS, least=DOUBT)
-        at, length, noise = self._fixed
-        if numbers.size > 1.1 * at or numbers.size < at:
-            tried = [(Correction.of(rows, values, *pair).likelihood, pair) for pair in _PAIRS]
-            length, noise = max(tried, key=lambda one: one[0])[1]
-            self._fixed = numbers.size, length, noise
-            rows = self._fit_scales(numbers, values)
-        return Correction.of(rows, values, length, noise)
-
-    def _fit_scales(self, numbers: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Stretch features, one after the other, to what is likelier; the rows of the trials under the new scales."""
-        _, length, noise = self._fixed
-        rows = self._rows(numbers)
-        likelihood = Correction.of(rows, values, length, noise).likelihood - self._penalty()
-        for at in range(len(self._scales)):
-            for factor in STRETCHES:
-                before = self._scales[at]
-                self._scales[at] = before * factor
-                if SCALES[0] <= self._scales[at] <= SCALES[1]:
-                    stretched = rows.copy()
-                    stretched[:, at] *= factor
-                    found = Correction.of(stretched, values, length, noise).likelihood - self._penalty()
-                    if found > likelihood:
-                        rows, likelihood = stretched, found
-                        break
-                self._scales[at] = before
-        return rows
-
-    def _penalty(self) -> float:
-        """Of scales that are far from 1: logarithms are normal with variance `SPREAD`."""
-        return float((np.log(self._scales) ** 2).sum() / (2 * SPREAD))
+            return Correction.of(rows, values, self._shape, DOUBT)
+        if numbers.size > 1.1 * self._fitted or numbers.size < self._fitted:
+            for _ in range(1 if self._fitted else 2):
+                self._shape = fit(rows, values, self._shape)
+            self._fitted = numbers.size
+        return Correction.of(rows, values, self._shape)
 
     def _rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Standardised features that vary, divided by the root of their number, and the modelled log time."""
+        """Standardised features that vary, and the modelled log time."""
         if not len(numbers):
             return np.zeros((0, len(self._centre) + 1))
         figures = (self._candidates.features(numbers)[:, self._varies] - self._centre) / self._spread
-        promised = self._candidates.promised[numbers] - self._usual
-        return np.column_stack([self._scales * figures / math.sqrt(max(1, len(self._centre))), promised])
-
-
-_PAIRS = [(length, noise) for length in LENGTHS for noise in NOISES]
-
-
-def _covariance(one: np.ndarray, other: np.ndarray, length: float) -> np.ndarray:
-    """Matern 5/2 kernel of the features (smooth, not infinitely so) plus a linear kernel of the modelled log time."""
-    linear = SLOPE * one[:, -1:] @ other[:, -1:].T
-    one, other = one[:, :-1], other[:, :-1]
-    squares = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
-    distance = np.sqrt(5 * np.maximum(squares, 0.0)) / length
-    return np.asarray((1 + distance + distance**2 / 3) * np.exp(-distance) + linear)
+        return np.column_stack([figures, self._prior[numbers] - self._usual])
 
 
 def _improvement(best: float, expected: np.ndarray, doubt: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class MeasuredSpace:
         names = [dimension for dimension, _ in self.programs[0].values]
         values = {n: sorted({p[n] for p in self.programs}, key=lambda v: (isinstance(v, str), v)) for n in names}
         self.dimensions: Mapping[str, tuple[Value, ...]] = {n: tuple(v) for n, v in values.items() if len(v) > 1}
-        self._places = {n: {v: at for at, v in enumerate(found)} for n, found in self.dimensions.items()}
+        self._figures = {n: _figures(found) for n, found in self.dimensions.items()}
         ran = sorted(one for one in times.values() if one is not None)
         self.best, self.ran = ran[0], np.array(ran)
 
@@ -69,13 +69,14 @@ class MeasuredSpace:
         return 0, 0
 
     def features(self, program: Program) -> tuple[float, ...]:
-        """Each parameter's place among its choices, and its logarithm where it is a positive number."""
-        found: list[float] = []
-        for name, value in program.values:
-            if name in self._places:
-                place = self._places[name][value]
-                found.append(math.log2(value) if isinstance(value, int) and value > 0 else float(place))
-        return tuple(found)
+        """Each parameter that varies: the logarithm of one more than a count, the place of any other value."""
+        return tuple(self._figures[name][value] for name, value in program.values if name in self._figures)
+
+
+def _figures(choices: Sequence[Value]) -> dict[Value, float]:
+    """A number for each choice; all differ, a switch's 0 and 1 too, and steps of counts are ratios."""
+    are_counts = all(isinstance(choice, int) and choice >= 0 for choice in choices)
+    return {choice: math.log2(1 + int(choice)) if are_counts else float(at) for at, choice in enumerate(choices)}
 
 
 def read_spaces(folder: Path) -> list[MeasuredSpace]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.kernels.space import Program
 from engine.support.errors import BadInput
 from tests.benchmarks.search import main
 from tests.benchmarks.search_spaces import Genetic, MeasuredSpace, expected_random, race, read_spaces, score
@@ -40,7 +41,16 @@ def space(tmp_path: Path) -> MeasuredSpace:
 def test_a_table_is_a_space(space: MeasuredSpace) -> None:
     assert (space.name, len(space.programs), len(space.ran), space.best) == ("bowl", 512, 448, 1.0)
     assert space.dimensions == dict.fromkeys("xyz", tuple(range(1, 9)))
-    assert space.features(space.programs[0]) == (0.0, 0.0, 0.0)
+    assert space.features(space.programs[0]) == (1.0, 1.0, 1.0)
+
+
+def test_every_choice_is_another_figure() -> None:
+    """A switch is 0 or 1, and words have places."""
+    choices = {"switch": (0, 1), "count": (16, 48), "word": ("a", "b")}
+    made = [Program("", tuple(zip(choices, point, strict=True))) for point in itertools.product(*choices.values())]
+    found = MeasuredSpace("made", dict.fromkeys(made, 1.0))
+    figures = itertools.product((0.0, 1.0), (math.log2(17), math.log2(49)), (0.0, 1.0))
+    assert {found.features(program) for program in made} == set(figures)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from engine.kernels.space import Program, Value
+from engine.tuning.candidate_pool import Candidates
 from engine.tuning.evolution import fit_linear
-from engine.tuning.learned import NEAR_PARENTS, PATIENCE, Correction
+from engine.tuning.learned import LEAST_TRIALS, NEAR_PARENTS, PATIENCE
 from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES, make_strategy
 from engine.tuning.strategy import Strategy
+from engine.tuning.surrogate import Correction, Covariance, fit
 
 CHOICES: Mapping[str, tuple[Value, ...]] = {
     "rows": (16, 32, 64, 128), "columns": (16, 32, 64, 128), "depth": (16, 32, 64), "stages": (1, 2, 3, 4, 5),
@@ -185,21 +187,33 @@ def test_a_search_that_finds_nothing_better_looks_beside_the_best(
     assert all(map(is_near, strategy.propose(6))) == looks_beside
 
 
+def shape(features: int, weight: float = 1.0, length: float = 1.0, noise: float = 1e-6) -> Covariance:
+    return Covariance(np.full(features, weight), np.full(features, length), noise)
+
+
 def test_a_correction_gives_back_what_it_saw_and_doubts_the_rest() -> None:
     rows = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     values = np.array([0.1, 0.5, -0.2])
-    seen = Correction.of(rows, values, length=1.0, noise=1e-6, least=0.9)
+    seen = Correction.of(rows, values, shape(2, weight=1e3), least=0.9)
     mean, doubt = seen.at(np.vstack([rows, [[9.0, 9.0, 0.0]], [[9.0, 9.0, 2.0]]]))
     assert mean[:3] == pytest.approx(values, abs=1e-3)
     assert (doubt[:3] < 0.01).all() and doubt[3] == pytest.approx(0.9, rel=0.01)
-    assert mean[3] == pytest.approx(seen.mean, abs=1e-6), "far from everything only what all share is expected"
+    assert mean[3] == pytest.approx(seen.mean, abs=1e-3), "far from everything only what all share is expected"
     assert doubt[4] == pytest.approx(0.9 * math.sqrt(5), rel=0.01), "an unusual promise is doubted more"
+
+
+def test_what_a_feature_does_is_expected_where_another_differs() -> None:
+    rows = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 9.0, 0.0]])
+    ask = np.array([[1.0, 9.0, 0.0]])
+    (sum_of_both,), _ = Correction.of(rows, np.array([0.0, 1.0, 1.0]), shape(2, weight=0.3)).at(ask)
+    (only_near,), _ = Correction.of(rows, np.array([0.0, 1.0, 1.0]), shape(2, weight=1e3)).at(ask)
+    assert sum_of_both > 1.3 > only_near
 
 
 def test_a_model_that_is_wrong_as_a_whole_is_turned_round() -> None:
     promised = np.linspace(-1, 1, 8)
     rows = np.column_stack([np.zeros(8), promised])
-    seen = Correction.of(rows, -1.5 * promised, length=1.0, noise=0.02)
+    seen = Correction.of(rows, -1.5 * promised, shape(1, noise=0.02))
     mean, _ = seen.at(np.array([[0.0, -2.0], [0.0, 2.0]]))
     assert mean == pytest.approx([3.0, -3.0], rel=0.1), "what is promised most is slowest"
 
@@ -207,17 +221,72 @@ def test_a_model_that_is_wrong_as_a_whole_is_turned_round() -> None:
 def test_a_correction_solves_the_published_equations() -> None:
     rng = np.random.default_rng(7)
     rows, values, ask = rng.normal(size=(6, 3)), rng.normal(size=6), rng.normal(size=(3, 3))
-    length, noise = 1.3, 0.2
+    weights, lengths, noise = np.array([0.4, 1.7]), np.array([1.3, 0.6]), 0.2
 
     def covariance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        r = np.linalg.norm(one[:, None, :2] - other[None, :, :2], axis=2) * math.sqrt(5) / length
-        return (1 + r + r**2 / 3) * np.exp(-r) + np.outer(one[:, 2], other[:, 2])
+        r = math.sqrt(3) * np.abs(one[:, None, :2] - other[None, :, :2]) / lengths
+        return ((1 + weights * (1 + r) * np.exp(-r)) / (1 + weights)).prod(axis=2) + np.outer(one[:, 2], other[:, 2])
 
-    found = Correction.of(rows, values, length, noise)
-    inverse = np.linalg.inv(covariance(rows, rows) + noise * np.eye(6))
+    found = Correction.of(rows, values, Covariance(weights, lengths, noise))
+    inverse = np.linalg.inv(covariance(rows, rows) + (noise + 1e-8) * np.eye(6))
     across = covariance(ask, rows)
     mean, doubt = found.at(ask)
     left = values - found.mean
     assert found.scale == pytest.approx(left @ inverse @ left / 6)
+    assert found.mean == pytest.approx(inverse.sum(axis=0) @ values / (1 / 100 + inverse.sum()))
     assert mean == pytest.approx(found.mean + across @ inverse @ left)
     assert doubt**2 == pytest.approx(found.scale * np.diag(covariance(ask, ask) - across @ inverse @ across.T))
+
+
+def test_a_fit_sees_which_feature_matters_and_predicts_better() -> None:
+    rng = np.random.default_rng(5)
+    rows = np.column_stack([rng.integers(0, 5, (60, 3)) - 2.0, np.zeros(60)])
+    values = np.sin(1.5 * rows[:, 0])
+    before = after = Covariance.usual(3)
+    for _ in range(4):
+        after = fit(rows[:40], values[:40], after)
+    assert after.weights[0] > 3 * max(after.weights[1:])
+    errors = [np.abs(Correction.of(rows[:40], values[:40], one).at(rows[40:])[0] - values[40:]).mean()
+              for one in (before, after)]  # fmt: skip
+    assert errors[1] < 0.7 * errors[0]
+
+
+@dataclass(frozen=True)
+class Unknown(Synthetic):
+    """The same for a search that no model tells anything."""
+
+    def rank(self, program: Program) -> float:
+        return 1.0
+
+
+def test_without_a_model_the_first_trials_spread() -> None:
+    """The least distance between them, against that of as many programs at random, over ten searches."""
+    space = Unknown(3)
+    figures = np.array([space.features(program) for program in space.programs])
+    figures = dict(zip(space.programs, (figures - figures.mean(0)) / figures.std(0), strict=True))
+
+    def least(programs: Sequence[Program]) -> float:
+        return min(float(np.abs(figures[a] - figures[b]).sum()) for a, b in itertools.combinations(programs, 2))
+
+    found, by_chance = [], []
+    for seed in range(10):
+        one = make_strategy("learned", space, random.Random(seed))
+        found.append(least([one.propose(1)[0] for _ in range(LEAST_TRIALS)]))
+        by_chance.append(least(random.Random(seed).sample(space.programs, LEAST_TRIALS)))
+    assert min(found) > np.median(by_chance) and np.mean(found) > 1.5 * np.mean(by_chance)
+
+
+def test_powers_of_two_that_divide_a_count_are_a_figure() -> None:
+    """Times that depend on nothing else: a search without a model finds the multiples of 64."""
+    dimensions = {"x": tuple(range(16, 257, 16)), "y": tuple(range(1, 25)), "z": (1, 2, 4)}
+
+    @dataclass(frozen=True)
+    class Aligned(Unknown):
+        def truth(self, program: Program) -> float:
+            x, y = program.number("x"), program.number("y")
+            return 10.0 / (x & -x) / (y & -y)
+
+    pool = Candidates(Aligned(1, dimensions))
+    program = next(p for p in pool.programs if (p["x"], p["y"]) == (48, 12))
+    assert tuple(pool.features([pool.numbers[program]])[0][-2:]) == (4.0, 2.0), "z is its own power of two"
+    assert best_after("learned", Aligned(1, dimensions), 40) == 1.0
