@@ -62,8 +62,10 @@ class Owned:
     """The register of an owned row and column."""
 
 
-CROWDED = 64
-"""Sums of a thread on tensor cores, beside which the addresses of windows fill its registers."""
+CROWDED, FULL = 64, 128
+"""Sums of a thread on tensor cores, beside which the addresses of windows fill its registers, and that leave few."""
+PAIR = 256
+"""Threads of an SM that may have 255 registers each."""
 
 
 class GemmLowering:
@@ -289,4 +291,7 @@ class GemmLowering:
         # to itself, the compiler spills some of them for a block more.
         sums = math.prod(self.config.part) // WARP
         is_crowded = self.has_whole_rows or (sums >= CROWDED and window_axes(self.statement) > 0)
-        return replace(tile, together=1 if is_crowded else 0)
+        # Two blocks of 128 threads have room for all registers that a thread may have: asked for them, the compiler
+        # keeps what blocks that share a depth know of each other beside as many sums, of which it spills 8 bytes else.
+        is_pair = parts > 1 and sums >= FULL and 2 * tile.threads <= PAIR
+        return replace(tile, together=1 if is_crowded else 2 if is_pair else 0)

@@ -11,6 +11,7 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.nodes import SUMS_AT_ONCE
+from engine.kernels.gemm.problem import window_axes
 from engine.kernels.gemm.read_marks import choose_for_cuda_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import Held, add_parts
@@ -36,7 +37,10 @@ def lower_contraction(
     """One kernel for a contraction and the element-wise statements after it.  taken: buffers of other parts of it."""
     gemm = GemmLowering(group, nest, taken)
     config, raster = choose_for_cuda_cores(gemm, marks, machine)
-    return marks.describe(_emit(gemm, config, raster), config)
+    tile = _emit(gemm, config, raster)
+    # The addresses and guards of windows stand beside the sums.
+    is_crowded = window_axes(gemm.statement) > 0
+    return marks.describe(tile.with_registers(machine.sm_count) if is_crowded else tile, config)
 
 
 def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:

@@ -75,7 +75,7 @@ class WindowFamily(KernelFamily):
             raise Unsupported("codegen", program.name, "has no strip that divides its results and fits registers")
         best = min(tiles, key=lambda tile: self._microseconds(program, tile, setting.machine))
         assert best.config is not None
-        return marks.describe(best, best.config)
+        return marks.describe(best.with_registers(setting.machine.sm_count), best.config)
 
     def _microseconds(self, program: TensorProgram, tile: TileProgram, machine: Target) -> float:
         return estimate_microseconds(work_of_tile(program, tile, self.registers(program, tile, machine)), machine)

@@ -1,0 +1,48 @@
+"""Default kernels keep their values in registers: sentinels, those that once did not, of real models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.execution.nvrtc import compile_cuda
+from tests.support.needs import needs_nvrtc
+
+MODELS = Path(__file__).parents[3] / "shared" / "models"
+SPILLED = [
+    # model, target, an operator of the kernel; the bytes that were spilled
+    ("llama_2l_fp16_b2_s128_op20", "h200", "node_linear_6"),  # 8
+    ("mobilenet_v2_b1", "a100", "node_Conv_809"),  # 32
+    ("tf_mobilenet_v2_b1", "a100", "Conv__236"),  # 48
+    ("tf_mobilenet_v2_b1", "h200", "mobilenetv2_1.00_224_1/block_4_depthwise_1/depthwise"),  # 16
+]
+
+
+@pytest.mark.few(2)
+@needs_nvrtc
+@pytest.mark.skipif(not MODELS.is_dir(), reason=f"{MODELS} is absent: the real graphs are not shipped")
+@pytest.mark.parametrize(("model", "target", "operator"), SPILLED)
+def test_what_spilled_once_spills_nothing(model: str, target: str, operator: str) -> None:
+    plan = engine.fuse(engine.load(MODELS / f"{model}.onnx"), target)
+    (group,) = [one for one in plan.groups if any(operator in i.operators for i in one.instances)]
+    kernel = engine.compile(group)
+    found = compile_cuda(kernel.source.text, kernel.target.architecture)
+    assert found.spill_bytes == 0 and found.registers > 64
+
+
+@pytest.mark.parametrize(
+    ("grid", "threads", "sms", "before", "together"),
+    [
+        (147, 128, 132, 0, 2), (100, 128, 132, 0, 1), (132 * 8, 128, 132, 0, 8),
+        (132 * 8 + 1, 128, 132, 0, 0),  # nine blocks of 128 leave fewer than 64 registers to a thread
+        (196, 1024, 108, 0, 0), (100, 1024, 108, 0, 1), (196, 256, 108, 1, 1),
+    ],
+)  # fmt: skip
+def test_few_blocks_have_the_registers_of_an_sm(
+    grid: int, threads: int, sms: int, before: int, together: int
+) -> None:
+    tile = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).groups[0]).tile
+    assert replace(tile, grid=grid, threads=threads, together=before).with_registers(sms).together == together
