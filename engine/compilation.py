@@ -22,6 +22,7 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.partition import FusionRequest
 from engine.fusion.stitching.nodes import Fixed
 from engine.kernels import families
+from engine.kernels.advised import AdvisedKernels
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
 from engine.kernels.general.family import GENERAL_FAMILY
@@ -57,6 +58,8 @@ MOST_WORKS = 4096
 """Structures whose `default_work` is cached: more than the largest models have."""
 _works: dict[tuple[Hashable, ...], Work | None] = {}
 """(structure, target, its calibration, numerics) -> the work of the default kernel."""
+_kernels = AdvisedKernels()
+"""Those of the default recipes, which are compiled next."""
 
 
 def default_recipe(
@@ -79,8 +82,17 @@ def default_recipe(
         found = {group.name: default_cpu_recipe(group, name).groups[group.name] for group in groups}
         return Recipe(target=name, numerics=numerics, groups=found)
     setting = Setting(find_target(target or what.target), numerics)
-    advice = {group.name: families.advise(group, setting, _compile_for_advice)[0] for group in groups}
+    advice: dict[str, tuple[Advice, ...]] = {}
+    for group in groups:
+        advice[group.name], kernel = families.advise(group, setting, _compile_for_advice)
+        if kernel is not None:
+            _kernels.keep(advice[group.name], group, _stamp(setting.machine.name, setting.numerics), kernel)
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
+
+
+def _stamp(target: str, numerics: Mapping[str, str]) -> tuple[Hashable, ...]:
+    """What a kernel depends on beside its group and advice: some families choose among theirs by calibrated times."""
+    return target, calibration_stamp(target), tuple(sorted(numerics.items()))
 
 
 def default_work(group: FusionGroup) -> Work | None:
@@ -89,9 +101,7 @@ def default_work(group: FusionGroup) -> Work | None:
     Cached by the structure of the group's program: what fusion compiled to judge a group is not compiled again to
     predict the plan, nor when the graph is fused again.
     """
-    # Some families choose among their kernels by calibrated times.
-    numerics = tuple(sorted(group.numerics.items()))
-    key = structure_of(group.program, group.kind), group.target, calibration_stamp(group.target), numerics
+    key = structure_of(group.program, group.kind), *_stamp(group.target, group.numerics)
     if key not in _works:
         try:
             kernel = families.advise(group, _default_setting(group), _compile_for_advice)[1]
@@ -206,12 +216,10 @@ def compile_group(
     target = recipe.target if recipe else group.target
     if is_cpu(target):
         raise Unsupported("codegen", group.name, f"{target} is a CPU: this is told of kernels for GPUs", "name a GPU")
-    if recipe is None:
-        setting = _default_setting(group)
-        advice, advised = families.advise(group, setting, _compile_for_advice)
-        if advised is not None and observe is None:
-            return _with_text(advised)  # advisers require nothing that it could lack
-        recipe = Recipe(group.target, numerics=setting.numerics, groups={group.name: advice})
+    recipe = recipe or default_recipe(group)
+    advised = _kernels.find(recipe.groups.get(group.name, ()), group, _stamp(recipe.target, recipe.numerics))
+    if advised is not None and observe is None:  # advisers require nothing that it could lack
+        return _with_text(replace(advised, group=group, recipe=recipe))
     kernel = _compile_unchecked(group, recipe, observe, options=options)
     if not not_taken(kernel.verdicts):
         return kernel
