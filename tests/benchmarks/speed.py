@@ -3,10 +3,10 @@
 One line for each figure: what the default kernel has, the goal, and what a peer is known to take, where a published
 table has its size.  Times are predicted by the one estimate and divided by the floor: the bytes that must move over the
 bandwidth of DRAM, or one launch where that is longer.  Instructions are counted in the machine code (NVRTC,
-`nvdisasm`), launches in the plan.  Nothing is measured here; `tests.gpu.measure_all` does that where a GPU is.
+`nvdisasm`), launches in the plan.  No kernel is measured here; `tests.gpu.measure_all` does that where a GPU is.
 
 Not judged here: tiles and the order of products (`tests.benchmarks.search`, `.published`), kernels and bytes over XLA's
-(`.fusion`), causal and backward attention, long rows in one pass, the time that compiling takes.
+(`.fusion`), causal and backward attention, long rows in one pass.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from engine.target import target
 from engine.target.hardware import WARP
 from tests.benchmarks import report
 from tests.benchmarks import speed_graphs as graphs
+from tests.benchmarks.front_end import over_before
 
 NAME = "speed"
 AKG = Path(__file__).parents[3] / "shared" / "akg"
@@ -52,6 +53,23 @@ LONG_STEPS = (
 """Why no steps of this LSTM share a launch."""
 LSTM_LAUNCHES = 128
 """Of the LSTM of 64 steps on 2026-11-24: two a step, of which the goal is a third."""
+
+
+GATED = (
+    "gate is multiplied, then up, which reads it in its epilogue: 61.8 us predicted on a100, 51.4 for one product of "
+    "both widths, which a launch of both would take; 2448 and 2403 of 4096 x 4096 x 11008.  A kernel of a product has "
+    "one sum.  Next: a product with two second factors, tiles of both beside those of the first, sums of both in a "
+    "thread, half the columns of each; fusion then asks of two products whether they share rows, columns and depths"
+)
+"""Why gate and up are two launches."""
+COMPILED = (
+    "families choose among kernels that they compile, and fusion among groups, by the estimate: 25 kernels for the 8 "
+    "groups of BERT, where c3aab03 made 9.  From the start of the process to machine code for sm_80: 1.15 times for "
+    "BERT, 1.55 for llama, 1.24 for ResNet-50 (by turns, 2026-11-27).  Next: the kernel of a group that fusion judged "
+    "gets its name instead of being made again; NVRTC takes 0.4 s for each of llama's products of 128 x 128, twice as "
+    "long as for those of c3aab03: shorter texts of their main loops"
+)
+"""Why compiling takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +239,14 @@ def goals() -> Iterator[Goal]:
                "bytes for one that is read", 1.5, True, lambda: bytes_for_one(graphs.decoded(32, 8, 4096, 128, "a100")))
     yield Goal("queries, keys and values of 512 x 1024, float16", "launches", 1, True,
                lambda: launches(graphs.shared_operand(512, 1024, "a100")))
+    yield Goal("gate and up of 256 x 2048 x 5632 with their SwiGLU, float16", "launches", 1, True,
+               lambda: launches(graphs.gated(256, 2048, 5632, "a100")), GATED)
     yield Goal("transpose of 4096 x 4096, float16", "bytes an access", 16, False,
                lambda: bytes_an_access(graphs.transposed(4096, "a100")))
     yield Goal("LSTM of 64 steps, 16 x 256, float32", "launches", LSTM_LAUNCHES // 3, True,
                lambda: launches(graphs.recurrent(64, 16, 256, "a100")), LONG_STEPS)
+    yield Goal("a model's plan, recipes and texts, the worst of three", "times c3aab03's processor time", 1.2, True,
+               over_before, COMPILED)
 
 
 def row_of(goal: Goal) -> Row:

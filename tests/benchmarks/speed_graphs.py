@@ -136,6 +136,13 @@ def shared_operand(rows: int, width: int, target: str) -> engine.FusionPlan:
     return plan_of(nodes, {"x": (rows, width), **{f"w{one}": (width, width) for one in "qkv"}}, target, HALF)
 
 
+def gated(rows: int, width: int, inner: int, target: str) -> engine.FusionPlan:
+    """A float16 product times the sigmoid linear unit of another one of the same rows: SwiGLU."""
+    nodes = [node("MatMul", "x w", "g"), node("MatMul", "x v", "u"), node("Sigmoid", "g", "s"),
+             node("Mul", "g s", "a"), node("Mul", "a u", "y")]  # fmt: skip
+    return plan_of(nodes, {"x": (rows, width), **dict.fromkeys("wv", (width, inner))}, target, HALF)
+
+
 def transposed(size: int, target: str) -> engine.FusionPlan:
     """A float16 matrix turned."""
     return plan_of([node("Transpose", "x", "y", perm=[1, 0])], {"x": (size, size)}, target, HALF)
