@@ -62,6 +62,11 @@ GATED = (
     "thread, half the columns of each; fusion then asks of two products whether they share rows, columns and depths"
 )
 """Why gate and up are two launches."""
+SPILLED = (
+    "two of the numbers that blocks which share a depth know of themselves, kept over the main loop.  Next: ask for the "
+    "number of the block again behind it: 254 registers and nothing spilled, tried by hand"
+)
+"""Why a product spills."""
 COMPILED = (
     "families choose among kernels that they compile, and fusion among groups, by the estimate: 25 kernels for the 8 "
     "groups of BERT, where c3aab03 made 9.  From the start of the process to machine code for sm_80: 1.15 times for "
@@ -173,6 +178,11 @@ def in_loop(plan: engine.FusionPlan, pipe: str, for_each: int, of: str = "") -> 
     return for_each * loop.get(pipe, 0) / base, _peers(plan)
 
 
+def bytes_spilled(plan: engine.FusionPlan) -> tuple[float, str]:
+    """Of a thread, stored and loaded."""
+    return float(engine.nvrtc(_only(plan), target(plan.target).architecture).spill_bytes), ""
+
+
 def threads_an_output(plan: engine.FusionPlan) -> tuple[float, str]:
     """Threads that are launched for each element of the result."""
     kernel = _only(plan)
@@ -212,6 +222,8 @@ def goals() -> Iterator[Goal]:
                lambda: an_element(graphs.normalized("LayerNormalization", 8192, 1024, "a100")))
     yield Goal("product 4096^3 with bias and GELU, float16", "instructions outside the main loop", 3200, True,
                lambda: outside_loop(graphs.product(4096, "a100", with_gelu=True)))
+    yield Goal("product 2048^3, float16", "bytes spilled", 0, True,
+               lambda: bytes_spilled(graphs.product(2048, "a100")), SPILLED)
     for gpu in GPUS:
         yield Goal(f"scatter-add of 100,000 rows of 32 to 10,000, {gpu}", "times the floor", 3, True,
                    lambda g=gpu: over_floor(graphs.scattered(10_000, 100_000, 32, g)))
