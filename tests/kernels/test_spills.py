@@ -1,4 +1,4 @@
-"""Default kernels keep their values in registers: sentinels, those that once did not, of real models."""
+"""Default kernels keep their values in registers: sentinels, those of models and suites that once did not."""
 
 from __future__ import annotations
 
@@ -19,6 +19,24 @@ SPILLED = [
     ("tf_mobilenet_v2_b1", "a100", "Conv__236"),  # 48
     ("tf_mobilenet_v2_b1", "h200", "mobilenetv2_1.00_224_1/block_4_depthwise_1/depthwise"),  # 16
 ]
+
+
+ROWS = [
+    # row of a suite, target; the bytes that were spilled
+    ("attention/llama-4x32x2048x2048x128", "a100"),  # 136, of a mask beside 32 queries a warp
+    ("gta/transposed-1x64x56x56-128-k3-s2", "h200"),  # 208, of the places of single copies
+    ("gta/dilated-512x28x28-1024", "a100"),  # 16, for blocks that shared memory has no room for
+    ("transformer/128x4096x4096", "h200"),  # 8, of full tiles that share a depth
+]
+
+
+@pytest.mark.few(2)
+@needs_nvrtc
+@pytest.mark.parametrize(("row", "target"), ROWS)
+def test_what_spilled_of_the_suites_spills_nothing(row: str, target: str) -> None:
+    (group,) = engine.fuse(engine.load(f"suite:{row}"), target).groups
+    kernel = engine.compile(group)
+    assert compile_cuda(kernel.source.text, kernel.target.architecture).spill_bytes == 0
 
 
 @pytest.mark.few(2)

@@ -24,6 +24,7 @@ from engine.fusion.attention_sharing import Sharing, share_between, share_keys, 
 from engine.fusion.nodes import FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
+from engine.kernels.attention.tensor_cores import MOST_HELD, is_crowded
 from engine.kernels.preferences import preferences
 from engine.recipe import ONLINE, Advice, Entry, Scenario
 from engine.rewrite.online import online
@@ -35,8 +36,6 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 
 _TWO_PRODUCTS = "queries and keys lie along the depth of the scores, values along the results"
-MOST_HELD = 192
-"""Registers of a thread for queries, scores and results: addresses and fragments want the others."""
 SMALL_TILE = 64
 """Queries of a block below which few threads copy a tile, and each holds many addresses."""
 
@@ -104,7 +103,8 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> TileChoi
     if intrinsic is not None:
         own = 32 if queries > SMALL_TILE and max(sizes) <= (WIDE_HEAD if is_paired else WIDE) else 16
     if own == 32:
-        keys = _keys_beside(*sizes)
+        read_again = is_crowded(*sizes, found.scores, found.chain)
+        keys = _keys_beside(0 if read_again else sizes[0], sizes[1])
     elif is_wide and (intrinsic is None or queries < SMALL_TILE):
         keys //= 2
     if max(sizes) > WIDE or (is_paired and max(sizes) >= WIDE_HEAD and queries < SMALL_TILE):
@@ -116,7 +116,10 @@ def _choice(found: Attention, sms: int, intrinsic: Intrinsic | None) -> TileChoi
 
 
 def _keys_beside(depth: int, heads: int) -> int:
-    """Keys of a tile whose scores of 32 queries find room in the registers of a warp beside queries and results."""
+    """Keys of a tile whose scores of 32 queries find room in the registers of a warp beside queries and results.
+
+    depth: 0 where the queries do not stay there.
+    """
     keys = KEYS // 2
     while keys > TILES[-1] and depth // 2 + heads + keys > MOST_HELD:
         keys //= 2

@@ -10,11 +10,13 @@ keys as 2t and 2t + 1, of weights and values alike, because a sum has no order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.kernels.attention.block import Block
 from engine.kernels.mma_fragments import SHARERS, Lanes
 from engine.target.hardware import REGISTER_BYTES, WARP
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Scalar
+from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement
 from engine.tensorize.bind import prologue
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tile.nodes import Comment, Slot
@@ -24,6 +26,16 @@ PACK = {"float16": "pack_f16", "bfloat16": "pack_bf16"}
 """Function that rounds two floats and puts them into one word."""
 MOST_RESIDENT = 32
 """Registers of a thread that 16 queries may take throughout: those of 128 halves each."""
+MOST_HELD = 192
+"""Registers of a thread for queries, scores and results: addresses and fragments want the others."""
+
+
+def is_crowded(depth: int, heads: int, scores: Statement, chain: Sequence[Statement]) -> bool:
+    """Whether 32 queries of a warp leave registers for nothing but their results and scores: then what is read for each
+    score, as a mask is, has none."""
+    own = {scores.write.array, *(s.write.array for s in chain)}
+    is_masked = any(access.array not in own for s in chain for access in s.reads())
+    return is_masked and depth // 2 + heads + FRAGMENT_SIZE > MOST_HELD
 
 
 class TensorCores:
@@ -39,8 +51,10 @@ class TensorCores:
         self.lanes = Lanes(emitter, intrinsic, lane)
         self.origin = emitter.bind("warp_query", thread.floordiv(WARP, emitter.extents) * rows, link)
         self.fragments, self.key_tiles, self.head_tiles = rows // FRAGMENT_SIZE, tiles.keys // 8, tiles.heads // 8
-        steps = tiles.depth // intrinsic.k
-        self.is_resident = steps * 4 <= MOST_RESIDENT
+        steps, nest = tiles.depth // intrinsic.k, block.nest
+        self.is_resident = steps * 4 <= MOST_RESIDENT and not (
+            rows > FRAGMENT_SIZE and is_crowded(tiles.depth, tiles.heads, nest.scores, nest.chain)
+        )
         """Whether the queries stay in registers; else every tile of keys brings them again, a step at a time."""
         shape = (self.fragments, steps, 4) if self.is_resident else (self.fragments, 4)
         word = self.lanes.word
@@ -56,7 +70,6 @@ class TensorCores:
         self.score_sums = emitter.register("scores", "float32", (self.fragments, self.key_tiles, 2, 2))
         self.result_sums = emitter.register("results", "float32", (self.fragments, self.head_tiles, 2, 2))
         emitter.declare(self.result_sums, Literal(0.0, "float32"))
-        nest = block.nest
         self.is_paired = intrinsic.element_bytes == REGISTER_BYTES
         """Whether a step's depths of the second product are neighbouring keys."""
         self.query_lane, self.key_lane, self.value_lane = (

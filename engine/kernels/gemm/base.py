@@ -33,7 +33,7 @@ from engine.kernels.loop_nest import Nest, Phase, without_loops
 from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
-from engine.target.hardware import WARP
+from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
@@ -66,6 +66,9 @@ CROWDED, FULL = 64, 128
 """Sums of a thread on tensor cores, beside which the addresses of windows fill its registers, and that leave few."""
 PAIR = 256
 """Threads of an SM that may have 255 registers each."""
+FEW, LEAN = 32, 640
+"""Sums of a thread that want 96 registers, and the threads of an SM that may have as many: left to itself, the compiler
+makes do with 72 for two blocks of 128 more, which shared memory has no room for, and spills 8 to 16 bytes."""
 
 
 class GemmLowering:
@@ -194,6 +197,9 @@ class GemmLowering:
         emitter, link = self.emitter, self.link
         tiles = self.steps * self.config.split_k
         operands = tuple(with_window(emitter, operand, tiles, link) for operand in operands)
+        plain = [one.copy for one in operands if one.codes is None]
+        self.has_whole_copies = len(plain) == 2 and all(c.width * c.element_bytes == VECTOR_BYTES for c in plain)
+        """Whether both tiles are copied in whole vectors, whose places are few."""
         with emitter.loop("tile", self.steps, link, unroll=False, always=True) as step:
             tile = self.part * self.steps + step
             for operand in operands:
@@ -294,4 +300,5 @@ class GemmLowering:
         # Two blocks of 128 threads have room for all registers that a thread may have: asked for them, the compiler
         # keeps what blocks that share a depth know of each other beside as many sums, of which it spills 8 bytes else.
         is_pair = parts > 1 and sums >= FULL and 2 * tile.threads <= PAIR
-        return replace(tile, together=1 if is_crowded else 2 if is_pair else 0)
+        is_lean = parts == 1 and sums == FEW and self.has_whole_copies and not window_axes(self.statement)
+        return replace(tile, together=1 if is_crowded else 2 if is_pair else LEAN // tile.threads if is_lean else 0)
