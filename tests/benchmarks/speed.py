@@ -63,8 +63,8 @@ GATED = (
 )
 """Why gate and up are two launches."""
 SPILLED = (
-    "two of the numbers that blocks which share a depth know of themselves, kept over the main loop.  Next: ask for the "
-    "number of the block again behind it: 254 registers and nothing spilled, tried by hand"
+    "two of the numbers that blocks which share a depth know of themselves, kept over the main loop.  Next: ask for "
+    "the number of the block again behind it: 254 registers and nothing spilled, tried by hand"
 )
 """Why a product spills."""
 COMPILED = (
