@@ -82,12 +82,12 @@ def default_recipe(
         found = {group.name: default_cpu_recipe(group, name).groups[group.name] for group in groups}
         return Recipe(target=name, numerics=numerics, groups=found)
     setting = Setting(find_target(target or what.target), numerics)
-    advice: dict[str, tuple[Advice, ...]] = {}
+    stamp, found = _stamp(setting.machine.name, setting.numerics), {}
     for group in groups:
-        advice[group.name], kernel = families.advise(group, setting, _compile_for_advice)
+        found[group.name], kernel = families.advise(group, setting, _compile_for_advice)
         if kernel is not None:
-            _kernels.keep(advice[group.name], group, _stamp(setting.machine.name, setting.numerics), kernel)
-    return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=advice)
+            _kernels.keep(found[group.name], group, stamp, kernel)
+    return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=found)
 
 
 def _stamp(target: str, numerics: Mapping[str, str]) -> tuple[Hashable, ...]:
@@ -104,18 +104,14 @@ def default_work(group: FusionGroup) -> Work | None:
     key = structure_of(group.program, group.kind), *_stamp(group.target, group.numerics)
     if key not in _works:
         try:
-            kernel = families.advise(group, _default_setting(group), _compile_for_advice)[1]
+            setting = Setting(find_target(group.target), group.numerics)
+            kernel = families.advise(group, setting, _compile_for_advice)[1]
         except Unsupported:  # its family has no kernel of it
             kernel = None
         while len(_works) >= MOST_WORKS:
             del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
         _works[key] = None if kernel is None else kernel.facts
     return _works[key]
-
-
-def _default_setting(group: FusionGroup) -> Setting:
-    """What the default kernel of a group is made for."""
-    return Setting(find_target(group.target), group.numerics)
 
 
 def default_microseconds(group: FusionGroup) -> float:
@@ -239,12 +235,9 @@ def compile_group(
 
 
 def _compile_unchecked(
-    group: FusionGroup,
-    recipe: Recipe,
-    observe: Observer | None = None,
-    fitting_only: bool = False,
+    group: FusionGroup, recipe: Recipe, observe: Observer | None = None, fitting_only: bool = False,
     options: Options = WHOLE,
-) -> Kernel:
+) -> Kernel:  # fmt: skip
     """The kernel, whether or not it takes every required entry as given.
 
     fitting_only: as in `lower`, and without text, which nobody who compares configurations reads.
@@ -286,12 +279,9 @@ class _Found:
 
 
 def _search(
-    group: FusionGroup,
-    recipe: Recipe,
-    stages: _Stages | None = None,
-    fitting_only: bool = False,
+    group: FusionGroup, recipe: Recipe, stages: _Stages | None = None, fitting_only: bool = False,
     options: Options = WHOLE,
-) -> _Found:
+) -> _Found:  # fmt: skip
     """The first path through the constraint tree that has a kernel; else the first legal one.
 
     Raises Conflict, Illegal, OverBudget, BadInput.
