@@ -12,8 +12,8 @@ from engine.tile.nodes.operation import TileOp, operations
 from engine.tile.nodes.values import Buffer
 from engine.tile.source import Footprint
 
-FEW_THREADS = 1024
-"""Of an SM, whose 65,536 registers are then 64 to a thread."""
+FEW_THREADS = 512
+"""Of an SM, whose 65,536 registers are then 128 to a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class TileProgram:
     """Launches that follow in order; what one leaves in a workspace, the next ones read."""
 
     def with_registers(self, sms: int) -> TileProgram:
-        """The same, with the registers of as many blocks as an SM gets for each of them, where these leave a thread 64
+        """The same, with the registers of as many blocks as an SM gets for each of them, where these leave a thread 128
         or more: left to itself, the compiler may spill some to have room for blocks that do not come."""
         each = -(-self.grid // sms)
         return replace(self, together=each) if each * self.threads <= FEW_THREADS and not self.together else self
