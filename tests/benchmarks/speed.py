@@ -69,10 +69,10 @@ SPILLED = (
 """Why a product spills."""
 COMPILED = (
     "families choose among kernels that they compile, and fusion among groups, by the estimate: 25 kernels for the 8 "
-    "groups of BERT, where c3aab03 made 9.  From the start of the process to machine code for sm_80: 1.15 times for "
-    "BERT, 1.55 for llama, 1.24 for ResNet-50 (by turns, 2026-11-27).  Next: the kernel of a group that fusion judged "
-    "gets its name instead of being made again; NVRTC takes 0.4 s for each of llama's products of 128 x 128, twice as "
-    "long as for those of c3aab03: shorter texts of their main loops"
+    "groups of BERT, where c3aab03 made 9.  From the start of the process to machine code for sm_80: 1.21 times for "
+    "BERT, 1.59 for llama, 1.09 for ResNet-50 (by turns, 2026-11-28).  Next: the kernel of a group that fusion judged "
+    "gets its name instead of being made again; NVRTC takes 0.4 to 0.6 s for each of llama's products, 0.2 for those "
+    "of c3aab03: shorter texts of main loops"
 )
 """Why compiling takes longer."""
 
