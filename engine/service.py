@@ -361,7 +361,7 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             continue
 
         def send(event: str, value: Any, number: Any = number) -> None:
-            replies.write(json.dumps({"id": number, "event": event, "value": value}) + "\n")
+            replies.write(json.dumps({"id": number, "event": event, "value": value}, check_circular=False) + "\n")
             replies.flush()
 
         try:

@@ -81,7 +81,9 @@ class Index:
         for atom, coefficient in terms:
             collected[atom] = collected.get(atom, 0) + coefficient
         kept = [(atom, c) for atom, c in collected.items() if c]
-        return Index(tuple(sorted(kept, key=lambda term: str(term[0]))), constant)
+        if len(kept) > 1:
+            kept.sort(key=lambda term: str(term[0]))
+        return Index(tuple(kept), constant)
 
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
@@ -183,6 +185,8 @@ class Index:
 
     def merge_divisions(self) -> Index:
         """Merge `c * q * (x / q) + c * (x % q)` back into `c * x`."""
+        if Remainder not in [type(atom) for atom, _ in self.terms]:  # as nearly always: no divisions are hashed
+            return self
         parts = dict(self.terms)
         for atom, coefficient in self.terms:
             if isinstance(atom, Remainder):
@@ -196,7 +200,7 @@ class Index:
         """Lower and upper bound over the box by interval arithmetic: sound, not always tight."""
         low = high = self.constant
         for atom, coefficient in self.terms:
-            a, b = atom_bounds(atom, extents)
+            a, b = (0, extents[atom] - 1) if isinstance(atom, str) else atom_bounds(atom, extents)
             low += min(a * coefficient, b * coefficient)
             high += max(a * coefficient, b * coefficient)
         return low, high
@@ -231,6 +235,8 @@ class Index:
 
     def iterators(self) -> tuple[str, ...]:
         """Every iterator that appears, also inside divisions and indirect reads, in order of appearance."""
+        if len(self.terms) == 1 and isinstance(name := self.terms[0][0], str):  # what nearly all indices are
+            return (name,)
         return tuple(dict.fromkeys([atom for atom in self.atoms() if isinstance(atom, str)]))
 
     def elements(self) -> tuple[Element, ...]:
