@@ -73,7 +73,10 @@ def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "splits"),
-    [((512, 768, 3072), False), ((256, 256, 8192), True), ((4096, 4096, 4096), False), ((1024, 64, 512), False)],
+    [
+        ((512, 768, 3072), True), ((512, 768, 768), False), ((256, 256, 8192), True), ((4096, 4096, 4096), False),
+        ((1024, 64, 512), False),
+    ],
 )
 def test_blocks_share_a_depth_where_tiles_are_few_and_deep(
     shape: tuple[int, int, int], splits: bool, tmp_path: Path
