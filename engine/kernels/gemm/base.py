@@ -297,8 +297,9 @@ class GemmLowering:
         # to itself, the compiler spills some of them for a block more.
         sums = math.prod(self.config.part) // WARP
         is_crowded = self.has_whole_rows or (sums >= CROWDED and window_axes(self.statement) > 0)
-        # Two blocks of 128 threads have room for all registers that a thread may have: asked for them, the compiler
-        # keeps what blocks that share a depth know of each other beside as many sums, of which it spills 8 bytes else.
-        is_pair = parts > 1 and sums >= FULL and 2 * tile.threads <= PAIR
+        # Two blocks of 128 threads have room for all registers that a thread may have. Asked for them, NVRTC 13 keeps
+        # what more than two blocks that share a depth know of each other, of which it spills 8 bytes else; of two
+        # blocks it is the other way round.
+        is_pair = parts > 2 and sums >= FULL and 2 * tile.threads <= PAIR
         is_lean = parts == 1 and sums == FEW and self.has_whole_copies and not window_axes(self.statement)
         return replace(tile, together=1 if is_crowded else 2 if is_pair else LEAN // tile.threads if is_lean else 0)
