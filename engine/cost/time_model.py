@@ -144,6 +144,7 @@ class ModelTimes(NamedTuple):
 
 
 def model_times(work: Work, machine: Target) -> ModelTimes:
+    """What the model says of one launch; Unsupported when a block does not fit an SM."""
     room, sms = occupancy(work.threads, work.shared_bytes, work.registers, machine), int(machine.sms.value)
     rounds = -(-work.blocks // sms)
     share, busy = rounds / work.blocks, min(work.blocks, sms)
