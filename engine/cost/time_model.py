@@ -30,7 +30,7 @@ that the more waves there are, the better DRAM and work overlap: p = 1.5 + waves
 cores of even digest of OpenXLA's table for H100 (`tests.benchmarks.published --only mm/ --half odd` judges): over its
 four classes, the sum of errors about the median ratio and of what ranks lack to 1 falls from 1.13 to 0.93, on odd rows
 from 0.96 to 0.72; 0.93 to 0.95 with 1.25 to 2 and 0.25 to 0.75.  That p grows with waves was seen on rows of both
-halves, so that only its two figures are judged by rows that nobody looked at.
+halves, so that odd rows judge its two figures, not its form.
 
 L2 keeps what blocks read again up to its capacity and nothing beyond `LOST`
 times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, gpu-l2-cache).
