@@ -8,7 +8,7 @@ declared type.  Everything is seeded by name, so that any subset of tensors has 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,9 @@ Values = dict[str, np.ndarray]
 
 MAX_NONFINITE = 0.01
 """Share of infinities and NaNs above which a comparison with a kernel is meaningless."""
+
+_PIECE = 2**22
+"""Elements of a tensor that are drawn at a time."""
 
 _POSITIVE_DOMAIN = ("Sqrt", "Rsqrt", "Log", "Pow")
 _INDEX_INPUTS = {"Gather": 1, "GatherND": 1, "GatherElements": 1, "OneHot": 0}
@@ -166,12 +169,19 @@ def _random_stream(seed: int, name: str) -> np.random.RandomState:
 
 def weight_values(tensor: Tensor, fill: Fill, seed: int = 0) -> np.ndarray:
     """The value of an opaque weight: its distribution in float32, rounded to its type."""
-    stream, count = _random_stream(seed, tensor.name), tensor.elements
+    stream = _random_stream(seed, tensor.name)
     if fill.distribution == "normal":
-        values = stream.standard_normal(count) * fill.b + fill.a
-    else:
-        values = stream.uniform(fill.a, fill.b, count)
-    return values.astype(np.float32).astype(tensor.dtype).reshape(tensor.shape)
+        return _in_pieces(tensor, lambda count: (stream.standard_normal(count) * fill.b + fill.a).astype(np.float32))
+    return _in_pieces(tensor, lambda count: stream.uniform(fill.a, fill.b, count).astype(np.float32))
+
+
+def _in_pieces(tensor: Tensor, draw: Callable[[int], np.ndarray]) -> np.ndarray:
+    """A tensor of the next numbers that `draw` gives, rounded to its type piece by piece: streams give 8 bytes each."""
+    values = np.empty(tensor.elements, tensor.dtype)
+    for start in range(0, values.size, _PIECE):
+        piece = values[start : start + _PIECE]
+        piece[:] = draw(piece.size).astype(tensor.dtype)
+    return values.reshape(tensor.shape)
 
 
 def _draw_all(graph: OperatorGraph, seed: int, positive: Collection[str]) -> Values:
@@ -228,14 +238,13 @@ def _input(graph: OperatorGraph, name: str, seed: int, drawn: Distribution) -> n
         case "true":
             return np.ones(tensor.shape, bool)
         case "integers":
-            return np.asarray(stream.randint(int(drawn.low), int(drawn.high), tensor.shape)).astype(tensor.dtype)
+            return _in_pieces(tensor, lambda count: np.asarray(stream.randint(int(drawn.low), int(drawn.high), count)))
         case "uniform":
-            return np.asarray(stream.uniform(drawn.low, drawn.high, tensor.shape)).astype(tensor.dtype)
+            return _in_pieces(tensor, lambda count: stream.uniform(drawn.low, drawn.high, count))
         case "positive":
-            values = stream.uniform(drawn.low, drawn.high, tensor.shape)
+            return _in_pieces(tensor, lambda count: stream.uniform(drawn.low, drawn.high, count).astype(np.float32))
         case _:
-            values = stream.standard_normal(tensor.shape)
-    return np.asarray(values).astype(np.float32).astype(tensor.dtype)
+            return _in_pieces(tensor, lambda count: stream.standard_normal(count).astype(np.float32))
 
 
 def _distribution(graph: OperatorGraph, name: str, ranges: Mapping[str, object], positive: bool) -> Distribution:

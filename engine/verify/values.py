@@ -20,9 +20,6 @@ from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import TensorProgram
 
-DRAWN_BYTES = 8
-"""Of an element of an input while it is drawn."""
-
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """(expected, before) values of the arrays of a group's first instance, from the reference, in the group's shapes.
@@ -59,11 +56,10 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
 
 def _refuse_large(group: FusionGroup, kept: Collection[str]) -> None:
-    """Unsupported where the graph's inputs, which are drawn in double precision, and the group's arrays do not fit."""
+    """Unsupported where the graph's inputs, all of which are drawn, and the group's arrays do not fit."""
     graph = group.graph
     assert graph is not None
-    drawn = sum(graph.tensors[name].elements * DRAWN_BYTES for name in graph.inputs)
-    needed = drawn + sum(graph.tensors[name].bytes for name in kept if name in graph.tensors)
+    needed = sum(graph.tensors[name].bytes for name in {*graph.inputs, *kept} & graph.tensors.keys())
     if needed > MAX_REFERENCE_BYTES:
         reason = f"its values take {needed / 2**30:.1f} GiB; the reference computes {MAX_REFERENCE_BYTES / 2**30:.0f}"
         raise Unsupported("check", group.name, reason, "check the same operators at a smaller size")

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+from engine.execution import reference
 from engine.execution.reference import check_finite, input_values, reference_values, weight_values
 from engine.graph.load import load
 from engine.graph.nodes import Fill, Tensor
@@ -174,3 +175,19 @@ def test_additions_to_one_element_run_in_one_thread(tmp_path: Path, monkeypatch:
     np.testing.assert_allclose(values["y"], added, rtol=1e-4, atol=1e-4)
     reference_values(load(light_model(tmp_path / "l.onnx")))
     assert made == [1, 0]
+
+
+@pytest.mark.parametrize("element", ["FLOAT16", "DOUBLE", "BOOL", "INT8", "INT64"])
+def test_values_drawn_in_pieces_are_those_drawn_at_once(
+    element: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proto = model([node("Identity", "x", "y")], {"x": (13, 11)}, ["y"], element=getattr(onnx.TensorProto, element))
+    graph = load(save(tmp_path / "m.onnx", proto))
+    weight = Tensor("w", (13, 11), "float16")
+    fills = Fill("normal", 0.5, 2.0), Fill("uniform", -1.0, 2.0)
+    whole = input_values(graph)["x"], *(weight_values(weight, fill) for fill in fills)
+    monkeypatch.setattr(reference, "_PIECE", 7)  # odd: normal numbers come in pairs
+    pieces = input_values(graph)["x"], *(weight_values(weight, fill) for fill in fills)
+    for one, other in zip(whole, pieces, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert len(np.unique(one)) > 1

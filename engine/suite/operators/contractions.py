@@ -5,6 +5,8 @@ Convolutions are written as ONNX has them, channels before pixels; their bytes a
 
 from __future__ import annotations
 
+import math
+
 from engine.suite.operators.elementwise import gelu, silu
 from engine.suite.operators.sketch import GraphSketch, operator
 
@@ -43,7 +45,7 @@ def matmul_bias(s: GraphSketch, m: int, n: int, k: int) -> str:
 @operator("matmul-bias-gelu")
 def matmul_bias_gelu(s: GraphSketch, m: int, n: int, k: int) -> str:
     """A product, a bias, GELU by tanh."""
-    biased = s.node("Add", _product(s, m, n, k), s.input("bias", n))
+    biased = s.node("Add", _product(s, m, n, k, between=_unit(k)), s.input("bias", n))
     return gelu(s, biased, to="y")
 
 
@@ -57,7 +59,7 @@ def matmul_bias_residual(s: GraphSketch, m: int, n: int, k: int) -> str:
 @operator("matmul-bias-gelu-cast")
 def matmul_bias_gelu_cast(s: GraphSketch, m: int, n: int, k: int) -> str:
     """A product, a bias, GELU by tanh, the result in float32."""
-    biased = s.node("Add", _product(s, m, n, k), s.input("bias", n))
+    biased = s.node("Add", _product(s, m, n, k, between=_unit(k)), s.input("bias", n))
     return s.cast(gelu(s, biased), "float32", to="y")
 
 
@@ -76,8 +78,17 @@ def matmul_row_scale_column_bias(s: GraphSketch, m: int, n: int, k: int) -> str:
     return s.node("Add", scaled, s.input("bias", n), to="y")
 
 
-def _product(s: GraphSketch, m: int, n: int, k: int) -> str:
-    return s.node("MatMul", s.input("a", m, k), s.input("b", k, n), to="product")
+def _product(s: GraphSketch, m: int, n: int, k: int, between: tuple[float, float] | None = None) -> str:
+    """between: the range of the right operand's values."""
+    return s.node("MatMul", s.input("a", m, k), s.input("b", k, n, between=between), to="product")
+
+
+def _unit(k: int) -> tuple[float, float]:
+    """The range of weights, drawn evenly, that keeps a product of depth k at the size of its left operand.
+
+    GELU takes the cube of its operand: of sums of many hundred numbers of size 1 it leaves float16.
+    """
+    return -math.sqrt(3 / k), math.sqrt(3 / k)
 
 
 @operator("conv")
