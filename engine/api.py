@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,11 +138,13 @@ def check(
     ('pass', ('late', 'early'))
 
     level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
-    with the launch.  A kernel for a CPU is compiled and executed, all of it ("native").
+    with the launch.  Where the values of the launch do not fit into memory, the same kernel runs with less of the file's
+    outer axes, which `message` tells.  A kernel for a CPU is compiled and executed, all of it ("native").
     ptx: text in place of NVRTC's; then there is no machine code.
     Raises BadInput for a group that comes from no graph and for an unknown level, MissingCapability without a C++
     compiler or NVRTC.
     """
+    from engine.verify.cut import check_whole_or_cut
     from engine.verify.kernel import check_kernel, failed_check
     from engine.verify.layout import check_layout
     from engine.verify.levels import PTX, find_run
@@ -150,16 +152,15 @@ def check(
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
-    check: Callable[..., Check]
-    if isinstance(kernel, CpuKernel):
-        check = partial(check_native, kernel, timeout=timeout)
-    else:
-        check = partial(check_kernel, kernel, timeout=timeout, run=find_run(level, kernel, ptx))
+    run = None if isinstance(kernel, CpuKernel) else find_run(level, kernel, ptx)
     try:
-        found = check(*group_values(kernel.group, seed))
-        if isinstance(kernel, CpuKernel) or level != PTX or ptx is not None:
-            return found
-        return check_layout(kernel, found)
+        if isinstance(kernel, CpuKernel):
+            return check_native(kernel, *group_values(kernel.group, seed), timeout=timeout)
+        assert run is not None
+        if ptx is not None:  # of this launch, and of no smaller one
+            return check_kernel(kernel, *group_values(kernel.group, seed), timeout=timeout, run=run)
+        found = check_whole_or_cut(kernel, seed, timeout, run)
+        return check_layout(kernel, found) if level == PTX else found
     except EngineError as error:
         if error.exit_code == 3:
             raise

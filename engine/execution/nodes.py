@@ -100,7 +100,7 @@ class Check:
     findings: tuple[Finding, ...] = ()
     """What is wrong, each with its line of the CUDA text."""
     message: str = ""
-    """Why it failed or is unsupported."""
+    """Why it failed or is unsupported; of one that passed where no block of the large launch ran, what ran instead."""
     counts: tuple[SiteCount, ...] = ()
     levels: Mapping[str, str] = field(default_factory=dict)
     """What ran -> what it came to: {"source": "pass", "ptx": "unsupported: no instruction foo"}; "not run" for a level

@@ -54,6 +54,25 @@ def shrink(group: FusionGroup, points: int) -> Shrunk | None:
     return _cut(group, sizes)
 
 
+def shrink_by(group: FusionGroup, times: int) -> Shrunk | None:
+    """Cut parallel axes, outermost first, until the widest statement has `times` fewer points, about, and no more.
+
+    Ragged edges are as they were: of longer axes the remainder by `RAGGED` stays.  None where no axis can be cut.
+    """
+    widest = max(group.program.statements, key=lambda s: s.points)
+    sizes: dict[str, int] = {}
+    left = float(times)
+    for iterator in widest.parallel:
+        if left > 1 and _is_plain(group.program, iterator.name):
+            smaller = max(1, int(iterator.extent / left))
+            if iterator.extent > RAGGED:
+                smaller = smaller // RAGGED * RAGGED + (iterator.extent % RAGGED or RAGGED)
+            if smaller < iterator.extent:
+                sizes[iterator.name] = smaller
+                left *= smaller / iterator.extent
+    return _cut(group, sizes) if sizes else None
+
+
 def _is_plain(program: TensorProgram, name: str) -> bool:
     """Whether the iterator only ever stands alone, on axes of its own extent."""
     extent = {s.extents[name] for s in program.statements if name in s.extents}

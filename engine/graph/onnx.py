@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -14,6 +14,7 @@ from engine.graph.graph_import import GraphImport
 from engine.graph.limits import STANDARD
 from engine.graph.model_file import read_model
 from engine.graph.nodes import OperatorGraph
+from engine.support.cache import digest, keep_file
 from engine.support.errors import BadInput
 
 
@@ -40,6 +41,26 @@ def model_of(graph: OperatorGraph) -> onnx.ModelProto:
         model = _copy(model)
         write_out_contributed(model.graph, opset, COMPILED)
     return model
+
+
+def write_with_shapes(graph: OperatorGraph, shapes: Mapping[str, Sequence[int]]) -> Path:
+    """A file with the same operators as that of a graph, and other shapes of its inputs.
+
+    Raises BadInput where its weights lie beside it.
+    """
+    model = _copy(model_of(graph))
+    if any(weight.data_location == onnx.TensorProto.EXTERNAL for weight in model.graph.initializer):
+        raise BadInput("graph", str(graph.source), "has weights beside it")
+    for value in model.graph.input:
+        if value.name in shapes:
+            element = value.type.tensor_type.elem_type
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, element, shapes[value.name]))
+    # What follows from the inputs is told again when the file is read.
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    data = model.SerializeToString(deterministic=True)
+    return keep_file("shapes", f"{digest(data)}.onnx", data)
 
 
 def _read(path: Path, dimensions: Mapping[str, int]) -> tuple[OperatorGraph, onnx.ModelProto]:

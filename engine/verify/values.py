@@ -24,15 +24,16 @@ from engine.tensor.nodes import TensorProgram
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """(expected, before) values of the arrays of a group's first instance, from the reference, in the group's shapes.
 
-    Who reads a buffer that the graph updates reads its old contents: these are in `before`.
+    Who reads a buffer that the graph updates reads its old contents: these are in `before`.  Raises BadInput for a
+    group that comes from no graph, Unsupported where its values do not fit into memory.
     """
     if group.graph is None:
         raise BadInput("check", group.name, "does not come from a graph", "take the group from a fusion plan")
     arrays = group.instances[0].arrays
     outside = {*group.program.inputs, *group.program.outputs}
-    kept = group.beside or {arrays[name] for name in outside}
-    _refuse_large(group, kept)
-    expected_all, before_all = _reference(group.graph, seed, frozenset(kept))
+    if bytes_of_values(group) > MAX_REFERENCE_BYTES:
+        raise refusal(group)
+    expected_all, before_all = _reference(group.graph, seed, frozenset(_wanted(group)))
     missing = {arrays[name] for name in outside} - expected_all.keys()
     left_out = missing & group.graph.tensors.keys()
     if left_out:
@@ -55,14 +56,25 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     return expected, before
 
 
-def _refuse_large(group: FusionGroup, kept: Collection[str]) -> None:
-    """Unsupported where the graph's inputs, all of which are drawn, and the group's arrays do not fit."""
+def bytes_of_values(group: FusionGroup) -> int:
+    """Bytes of a graph's inputs, all of which are drawn, and of the arrays that a check of a group needs."""
     graph = group.graph
     assert graph is not None
-    needed = sum(graph.tensors[name].bytes for name in {*graph.inputs, *kept} & graph.tensors.keys())
-    if needed > MAX_REFERENCE_BYTES:
-        reason = f"its values take {needed / 2**30:.1f} GiB; the reference computes {MAX_REFERENCE_BYTES / 2**30:.0f}"
-        raise Unsupported("check", group.name, reason, "check the same operators at a smaller size")
+    needed = {*graph.inputs, *_wanted(group)} & graph.tensors.keys()
+    return sum(graph.tensors[name].bytes for name in needed)
+
+
+def refusal(group: FusionGroup, because: str = "") -> Unsupported:
+    """That a group's values do not fit.  because: why no smaller size stands for it."""
+    needed, limit = bytes_of_values(group) / 2**30, MAX_REFERENCE_BYTES / 2**30
+    reason = f"its values take {needed:.1f} GiB; the reference computes {limit:.0f}{because}"
+    return Unsupported("check", group.name, reason, "check the same operators at a smaller size")
+
+
+def _wanted(group: FusionGroup) -> Collection[str]:
+    """The tensors of the reference's that are looked at."""
+    arrays = group.instances[0].arrays
+    return group.beside or {arrays[name] for name in (*group.program.inputs, *group.program.outputs)}
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,86 @@
+"""A kernel whose values do not fit into memory, checked at a smaller size of the same file.
+
+Outer axes that every access uses plainly are cut, the file's inputs with them; the reference runs the file with these,
+and the kernel that the same recipe makes of the smaller group runs in place of the large one:
+
+    x[345000000], 9.0 GiB of values  ->  x[11500032]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from engine.compilation import compile_group
+from engine.execution.nodes import Check
+from engine.fusion.shrink import Shrunk, shrink_by
+from engine.graph.load import load
+from engine.graph.onnx import write_with_shapes
+from engine.kernels.nodes import Kernel
+from engine.support.budgets import MAX_REFERENCE_BYTES
+from engine.support.errors import BadInput
+from engine.verify.footprint import partition_faults
+from engine.verify.kernel import check_kernel
+from engine.verify.levels import KernelRun
+from engine.verify.values import bytes_of_values, group_values, refusal
+
+AIM = MAX_REFERENCE_BYTES // 16
+"""Bytes of values to cut to."""
+
+
+def check_whole_or_cut(kernel: Kernel, seed: int, timeout: float, run: KernelRun) -> Check:
+    """Check a kernel with the values of its whole launch, or, where these do not fit, with those of a part.
+
+    seed: of the values.  timeout, run: as of `check_kernel`.  Raises Unsupported as `cut_kernel`.
+    """
+    small = cut_kernel(kernel)
+    if small is None:
+        return check_kernel(kernel, *group_values(kernel.group, seed), timeout=timeout, run=run)
+    found = check_kernel(small, *group_values(small.group, seed), timeout=timeout, run=run)
+    found = replace(found, group=kernel.group.name, blocks_run=0, blocks_total=kernel.source.blocks)
+    faults = partition_faults(kernel.source, kernel.group.program)
+    if faults:
+        message = f"{faults[0].kind}: {faults[0].message}"
+        return replace(found, status="fail", findings=(*faults, *found.findings), message=message)
+    if found.status != "pass":
+        return found
+    inputs = (small.group.program.arrays[name] for name in small.group.program.inputs)
+    sizes = ", ".join(f"{array.name}[{', '.join(map(str, array.shape))}]" for array in inputs)
+    return replace(found, message=f"{refusal(kernel.group).reason}: blocks ran with {sizes}")
+
+
+def cut_kernel(kernel: Kernel) -> Kernel | None:
+    """The kernel of the same group with less of its outer axes; None where its values fit.
+
+    Raises Unsupported where they do not, and no axis of the file can be cut, or the text is not what the recipe makes.
+    """
+    group, graph = kernel.group, kernel.group.graph
+    needed = bytes_of_values(group)
+    if needed <= MAX_REFERENCE_BYTES:
+        return None
+    small = shrink_by(group, math.ceil(needed / AIM))
+    shapes = None if small is None else _input_shapes(kernel, small)
+    if small is None or shapes is None or graph is None:
+        raise refusal(group)
+    if compile_group(group, kernel.recipe).source != kernel.source:
+        raise refusal(group, ", and its text is not what its recipe makes")
+    try:
+        smaller = replace(small.group, graph=load(write_with_shapes(graph, shapes)))
+    except BadInput as error:  # a shape that the file writes out
+        raise refusal(group, f", and {error.reason}") from error
+    return compile_group(smaller, kernel.recipe)
+
+
+def _input_shapes(kernel: Kernel, small: Shrunk) -> Mapping[str, Sequence[int]] | None:
+    """Input of the file -> its shape as the smaller group reads it; None where an input is not one array, whole."""
+    group, graph = kernel.group, kernel.group.graph
+    instance = group.instances[0]
+    if graph is None or graph.source is None or instance.parts or instance.orders:
+        return None
+    arrays = {instance.arrays[name]: name for name in group.program.inputs}
+    if not arrays.keys() >= set(graph.inputs):
+        return None
+    if any(graph.tensors[name].shape != group.program.arrays[arrays[name]].shape for name in graph.inputs):
+        return None
+    return {name: small.cuts[arrays[name]] for name in graph.inputs}
