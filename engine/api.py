@@ -138,11 +138,10 @@ def check(
     ('pass', ('late', 'early'))
 
     level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
-    with the launch.  Where the values of the launch do not fit into memory, the same kernel runs with less of the file's
-    outer axes, which `message` tells.  A kernel for a CPU is compiled and executed, all of it ("native").
-    ptx: text in place of NVRTC's; then there is no machine code.
-    Raises BadInput for a group that comes from no graph and for an unknown level, MissingCapability without a C++
-    compiler or NVRTC.
+    with the launch.  Where its values do not fit into memory, a smaller size runs, as `message` tells.  A kernel for a
+    CPU is compiled and executed, all of it ("native").
+    ptx: text in place of NVRTC's; then there is no machine code.  Raises BadInput for a group that comes from no graph
+    and for an unknown level, MissingCapability without a C++ compiler or NVRTC.
     """
     from engine.verify.cut import check_whole_or_cut
     from engine.verify.kernel import check_kernel, failed_check

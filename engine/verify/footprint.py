@@ -101,19 +101,36 @@ def first_written(source: CudaSource, array: str) -> np.ndarray:
 
 def _times(source: CudaSource, array: str, elements: int, blocks: Sequence[int]) -> np.ndarray | None:
     """How often each element is written; None when a position lies outside the array."""
+    reached = np.zeros(elements, np.bool_)
+    stores = 0
+    for position in _stores(source, array, blocks):
+        if position.size and (position.min() < 0 or position.max() >= elements):
+            return None
+        reached[position] = True
+        stores += position.size
+    # As many elements as stores: each is written once, and counting, which costs more, tells nothing else.
+    return reached.view(np.uint8) if np.count_nonzero(reached) == stores else _count(source, array, elements, blocks)
+
+
+def _count(source: CudaSource, array: str, elements: int, blocks: Sequence[int]) -> np.ndarray:
+    """How often each element is written, where all positions lie in the array."""
     times = np.zeros(elements, np.uint8)
-    parts = [(f, own) for launch, own in source.by_launch(blocks) for f in launch.footprints if f.array == array]
-    for footprint, own in parts:
-        for position in _positions(footprint, own):
-            if position.size and (position.min() < 0 or position.max() >= elements):
-                return None
-            if position.size:
-                first = int(position.min())
-                counted = np.bincount(position - first)  # of the part that these blocks reach, not of the whole array
-                reached = times[first : first + counted.size]
-                # Saturate: only 0, 1 and more than 1 matter.
-                reached[:] = np.minimum(counted + reached, 255)
+    for position in _stores(source, array, blocks):
+        if position.size:
+            first = int(position.min())
+            counted = np.bincount(position - first)  # of the part that these blocks reach, not of the whole array
+            reached = times[first : first + counted.size]
+            # Saturate: only 0, 1 and more than 1 matter.
+            reached[:] = np.minimum(counted + reached, 255)
     return times
+
+
+def _stores(source: CudaSource, array: str, blocks: Sequence[int]) -> Iterator[np.ndarray]:
+    """The positions that stores of some blocks write, some at a time."""
+    for launch, own in source.by_launch(blocks):
+        for footprint in launch.footprints:
+            if footprint.array == array:
+                yield from _positions(footprint, own)
 
 
 def _positions(footprint: Footprint, blocks: Sequence[int]) -> Iterator[np.ndarray]:

@@ -33,7 +33,7 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
     outside = {*group.program.inputs, *group.program.outputs}
     if bytes_of_values(group) > MAX_REFERENCE_BYTES:
         raise refusal(group)
-    expected_all, before_all = _reference(group.graph, seed, frozenset(_wanted(group)))
+    expected_all, before_all = _reference(group.graph, seed, frozenset(_outside_tensors(group)))
     missing = {arrays[name] for name in outside} - expected_all.keys()
     left_out = missing & group.graph.tensors.keys()
     if left_out:
@@ -60,7 +60,7 @@ def bytes_of_values(group: FusionGroup) -> int:
     """Bytes of a graph's inputs, all of which are drawn, and of the arrays that a check of a group needs."""
     graph = group.graph
     assert graph is not None
-    needed = {*graph.inputs, *_wanted(group)} & graph.tensors.keys()
+    needed = {*graph.inputs, *_outside_tensors(group)} & graph.tensors.keys()
     return sum(graph.tensors[name].bytes for name in needed)
 
 
@@ -71,7 +71,7 @@ def refusal(group: FusionGroup, because: str = "") -> Unsupported:
     return Unsupported("check", group.name, reason, "check the same operators at a smaller size")
 
 
-def _wanted(group: FusionGroup) -> Collection[str]:
+def _outside_tensors(group: FusionGroup) -> Collection[str]:
     """The tensors of the reference's that are looked at."""
     arrays = group.instances[0].arrays
     return group.beside or {arrays[name] for name in (*group.program.inputs, *group.program.outputs)}

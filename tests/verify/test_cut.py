@@ -27,13 +27,15 @@ def _little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def kernel_of(path: Path) -> engine.Kernel:
     (group,) = engine.fuse(engine.load(path)).groups
-    return engine.compile(group)
+    kernel = engine.compile(group)
+    assert isinstance(kernel, engine.Kernel)
+    return kernel
 
 
 def rows(folder: Path, scale: float = 2.0) -> engine.Kernel:
     """1003 rows of 500: the axis of rows is cut, that of columns is summed over."""
     nodes = [node("Mul", "x c", "scaled"), node("Softmax", "scaled", "y", axis=-1)]
-    proto = model(nodes, {"x": (1003, 500)}, ["y"], {"c": np.float32(scale)})
+    proto = model(nodes, {"x": (1003, 500)}, ["y"], {"c": np.array(scale, np.float32)})
     return kernel_of(save(folder / "rows.onnx", proto))
 
 
@@ -62,15 +64,15 @@ def test_a_convolution_is_cut_along_its_batch(tmp_path: Path) -> None:
     assert found.status == "pass" and "x[2, 8, 30, 30], w[8, 8, 3, 3]" in found.message
 
 
-def test_blocks_of_the_large_launch_that_leave_elements_out_are_found(tmp_path: Path) -> None:
+def test_blocks_of_the_large_launch_that_leave_elements_out_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel = rows(tmp_path)
     source = kernel.source
     wrong = replace(source, footprints=tuple(replace(f, position=f.position + 1) for f in source.footprints))
     changed = replace(kernel, source=wrong)
-    monkey = pytest.MonkeyPatch()
-    monkey.setattr(cut, "cut_kernel", lambda _: cut_kernel(kernel))
+    monkeypatch.setattr(cut, "cut_kernel", lambda _: cut_kernel(kernel))
     found = engine.check(changed)
-    monkey.undo()
     assert found.status == "fail" and found.message.startswith("out of bounds")
 
 
@@ -99,8 +101,7 @@ def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
     total = kernel_of(save(tmp_path / "sum.onnx", model([node("ReduceSum", "x", "y")], {"x": (1000, 500)}, ["y"])))
     assert engine.check(total).status == "unsupported"
     nodes = [node("Reshape", "x shape", "flat"), node("Add", "flat b", "y")]
-    inputs = {"x": (1000, 4, 125), "b": (1000, 500)}
-    proto = model(nodes, inputs, ["y"], {"shape": np.array([1000, 500])})
+    proto = model(nodes, {"x": (1000, 4, 125), "b": (1000, 500)}, ["y"], {"shape": np.array([1000, 500])})
     found = engine.check(kernel_of(save(tmp_path / "shape.onnx", proto)))
     assert found.status == "unsupported" and "the reference computes" in found.message
 
