@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from engine.execution.ptx.arithmetic import F32
 from engine.execution.ptx.lanes import WARP_LANES, RunningLanes
 from engine.execution.ptx.nodes import Instruction, PtxFault
-from engine.execution.ptx.operands import Operands, Read, Step, Values, refuse
+from engine.execution.ptx.operands import Dtype, Operands, Read, Step, Values, refuse
 
 U32, S32 = np.dtype(np.uint32), np.dtype(np.int32)
 ALL = np.uint32(0xFFFFFFFF)
@@ -77,44 +76,50 @@ def decode_load_matrix(i: Instruction, operands: Operands) -> Step:
     return step
 
 
-@dataclass(frozen=True, slots=True)
 class _FragmentLayout:
-    """Where the elements of a lane's registers lie in a matrix: one entry for each element, in order."""
+    """Where the elements of a lane's registers lie in a matrix."""
 
-    rows: Sequence[Values]
-    columns: Sequence[Values]
+    def __init__(self, shape: tuple[int, int], rows: Sequence[Values], columns: Sequence[Values]) -> None:
+        """rows, columns: of each element of a lane in order, for all lanes.  shape: of the matrix."""
+        self._shape = shape
+        places = np.stack(rows, axis=1) * shape[1] + np.stack(columns, axis=1)
+        self._places = places.reshape(-1)
+        """Of each element, lane after lane, in the matrix row after row."""
+        self._held = np.argsort(self._places)
+        """The inverse."""
 
-    def matrix(self, elements: Values, shape: tuple[int, int]) -> Values:
-        """(warps, lanes, elements) as (warps, *shape)."""
-        result = np.empty((elements.shape[0], *shape), elements.dtype)
-        for number, (row, column) in enumerate(zip(self.rows, self.columns, strict=True)):
-            result[:, row, column] = elements[:, :, number]
-        return result
+    def matrix(self, elements: Values) -> Values:
+        """(warps x lanes, elements) as (warps, *shape)."""
+        row_major: Values = elements.reshape(-1, self._held.size).take(self._held, axis=1)
+        return row_major.reshape(-1, *self._shape)
 
     def elements(self, matrix: Values) -> Values:
         """The inverse of `matrix`."""
-        return np.stack([matrix[:, row, column] for row, column in zip(self.rows, self.columns, strict=True)], axis=2)
+        lanes: Values = matrix.reshape(-1, self._places.size).take(self._places, axis=1)
+        return lanes.reshape(-1, self._places.size // WARP_LANES)
 
 
 _A16 = _FragmentLayout(
+    (16, 16),
     [GROUP, GROUP, GROUP + 8, GROUP + 8] * 2,
     [THREAD * 2 + n % 2 + (8 if n >= 4 else 0) for n in range(8)],
 )
 """16 x 16 halves: registers a0 and a2 hold rows 0 to 7, a1 and a3 rows 8 to 15; a2 and a3 the upper columns."""
-_B16 = _FragmentLayout([THREAD * 2 + n % 2 + (8 if n >= 2 else 0) for n in range(4)], [GROUP] * 4)
+_B16 = _FragmentLayout((16, 8), [THREAD * 2 + n % 2 + (8 if n >= 2 else 0) for n in range(4)], [GROUP] * 4)
 _A32 = _FragmentLayout(
+    (16, 32),
     [GROUP + n // 4 % 2 * 8 for n in range(16)],
     [THREAD * 4 + n % 4 + (16 if n >= 8 else 0) for n in range(16)],
 )
 """16 x 32 bytes: registers a0 and a2 hold rows 0 to 7, a1 and a3 rows 8 to 15; a2 and a3 the upper columns."""
-_B32 = _FragmentLayout([THREAD * 4 + n % 4 + (16 if n >= 4 else 0) for n in range(8)], [GROUP] * 8)
-_A8 = _FragmentLayout([GROUP, GROUP + 8] * 2, [THREAD, THREAD, THREAD + 4, THREAD + 4])
-_B8 = _FragmentLayout([THREAD, THREAD + 4], [GROUP] * 2)
-_SUMS = _FragmentLayout([GROUP, GROUP, GROUP + 8, GROUP + 8], [THREAD * 2, THREAD * 2 + 1] * 2)
+_B32 = _FragmentLayout((32, 8), [THREAD * 4 + n % 4 + (16 if n >= 4 else 0) for n in range(8)], [GROUP] * 8)
+_A8 = _FragmentLayout((16, 8), [GROUP, GROUP + 8] * 2, [THREAD, THREAD, THREAD + 4, THREAD + 4])
+_B8 = _FragmentLayout((8, 8), [THREAD, THREAD + 4], [GROUP] * 2)
+_SUMS = _FragmentLayout((16, 8), [GROUP, GROUP, GROUP + 8, GROUP + 8], [THREAD * 2, THREAD * 2 + 1] * 2)
 
 
 def _halves(words: Values) -> Values:
-    return words.view(np.float16).astype(np.float32)
+    return words.view(np.float16)
 
 
 def _bfloats(words: Values) -> Values:
@@ -136,14 +141,12 @@ def _unsigned_bytes(words: Values) -> Values:
 
 _BYTES = {"s8": _signed_bytes, "u8": _unsigned_bytes}
 _PRODUCTS = {
-    "m16n8k16.row.col.f32.f16.f16.f32": (_halves, _halves, _A16, _B16, 16),
-    "m16n8k16.row.col.f32.bf16.bf16.f32": (_bfloats, _bfloats, _A16, _B16, 16),
-    "m16n8k8.row.col.f32.tf32.tf32.f32": (_tf32, _tf32, _A8, _B8, 8),
-    **{
-        f"m16n8k32.row.col.s32.{a}.{b}.s32": (_BYTES[a], _BYTES[b], _A32, _B32, 32) for a in _BYTES for b in _BYTES
-    },
+    "m16n8k16.row.col.f32.f16.f16.f32": (_halves, _halves, _A16, _B16),
+    "m16n8k16.row.col.f32.bf16.bf16.f32": (_bfloats, _bfloats, _A16, _B16),
+    "m16n8k8.row.col.f32.tf32.tf32.f32": (_tf32, _tf32, _A8, _B8),
+    **{f"m16n8k32.row.col.s32.{a}.{b}.s32": (_BYTES[a], _BYTES[b], _A32, _B32) for a in _BYTES for b in _BYTES},
 }
-"""Form -> how registers of both factors are read, their fragments, the depth."""
+"""Form -> how registers of both factors are read, their fragments."""
 
 
 def decode_product(i: Instruction, operands: Operands) -> Step:
@@ -152,25 +155,25 @@ def decode_product(i: Instruction, operands: Operands) -> Step:
     known = _PRODUCTS.get(i.opcode.removeprefix("mma.sync.aligned."))
     if known is None:
         raise refuse(i)
-    convert_a, convert_b, of_a, of_b, depth = known
+    convert_a, convert_b, of_a, of_b = known
     held = S32 if i.parts[-1] == "s32" else F32
     writes = [operands.write(text) for text in operands.vector(i.operands[0])]
     a, b = ([operands.read(text, U32) for text in operands.vector(i.operands[n])] for n in (1, 2))
     c = [operands.read(text, held) for text in operands.vector(i.operands[3])]
 
     def step(lanes: RunningLanes) -> None:
-        warps = lanes.whole_warps()
+        count = lanes.whole_warps() * WARP_LANES
 
-        def gather(reads: Sequence[Read]) -> Values:
-            values = [np.broadcast_to(read(lanes), warps * WARP_LANES) for read in reads]
-            return np.stack(values, axis=1)
+        def gather(reads: Sequence[Read], dtype: Dtype) -> Values:
+            values = np.empty((count, len(reads)), dtype)
+            for number, read in enumerate(reads):
+                values[:, number] = read(lanes)
+            return values
 
-        left, right = (x.reshape(warps, WARP_LANES, -1) for x in (convert_a(gather(a)), convert_b(gather(b))))
-        first, second = of_a.matrix(left, (16, depth)), of_b.matrix(right, (depth, 8))
-        before = _SUMS.matrix(gather(c).reshape(warps, WARP_LANES, 4), (16, 8))
-        total = first.astype(np.float64) @ second.astype(np.float64) + before
-        rounded = total.astype(np.int64).astype(S32) if held == S32 else total.astype(np.float32)
-        results = _SUMS.elements(rounded).reshape(-1, 4)
+        left = of_a.matrix(convert_a(gather(a, U32)).astype(np.float64))
+        right = of_b.matrix(convert_b(gather(b, U32)).astype(np.float64))
+        total = left @ right + _SUMS.matrix(gather(c, held))
+        results = _SUMS.elements(total.astype(np.int64).astype(S32) if held == S32 else total.astype(np.float32))
         for number, write in enumerate(writes):
             write(lanes, results[:, number])
 
