@@ -37,12 +37,13 @@ from engine.compilation import compile_for
 from engine.cpu.nodes import CpuKernel
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import QUESTIONS, FusionEdit
-from engine.documents.model import ModelDoc, ProblemDoc
+from engine.documents.model import ModelDoc, OperatorDoc, ProblemDoc
 from engine.documents.parts import Send, send_ahead, without_long_lists
 from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.load import symbolic_dimensions
+from engine.present.model import operator_docs
 from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.cache import sweep_leftovers
@@ -50,7 +51,7 @@ from engine.support.child_processes import end_with_parent
 from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.fault import as_engine_error
 from engine.support.garbage_collection import cycles_left_alone
-from engine.support.request_lines import Requests
+from engine.support.request_lines import Requests, widen
 from engine.support.serialization import from_json, to_json
 from engine.target import DEFAULT_TARGET
 from engine.verify.levels import AUTO, choose_levels, join_levels
@@ -59,8 +60,6 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 Key = TypeVar("Key")
 Arguments = Mapping[str, Any]
-PIPE_BYTES = 1 << 20
-"""Of the pipe to the window: the most that Linux gives without privileges."""
 KEPT = 256
 """Pairs of group and advice whose kernels and tried moves are cached: every edit adds one."""
 
@@ -137,11 +136,17 @@ class Service:
         path, sizes = _text(arguments, "path"), _read(arguments, "dimensions", dict[str, int], None)
         graph = time_stage("load", "reading the file", lambda: engine.load(path, dims=sizes))
         fixed, numerics = _read_fixed(arguments), _read(arguments, "numerics", dict[str, str], None)
-        plan = time_stage(
-            "fuse", "planning the kernels", lambda: engine.fuse(graph, target, fixed=fixed, numerics=numerics)
-        )
         keep = partial(send_ahead, send)
-        document = time_stage("predict", "predicting their times", lambda: engine.model_doc(graph, plan, keep=keep))
+
+        def plan_kernels() -> tuple[tuple[OperatorDoc, ...], FusionPlan]:
+            operators = keep("operators", operator_docs(graph))  # the window reads them meanwhile
+            return operators, engine.fuse(graph, target, fixed=fixed, numerics=numerics)
+
+        operators, plan = time_stage("fuse", "planning the kernels", plan_kernels)
+        document = time_stage(
+            "predict", "predicting their times",
+            lambda: engine.model_doc(graph, plan, keep=keep, operators=operators),
+        )  # fmt: skip
         self._open_plan(plan)
         return replace(document, seconds=tuple(spent))
 
@@ -154,9 +159,11 @@ class Service:
         before, fixed = self._plan(), _read_fixed(arguments)
         assert before.source is not None, "it was fused from a file"
         send("progress", {"text": "exploring the rest", "done": 0, "total": 2})
+        keep = partial(send_ahead, send)
+        operators = keep("operators", operator_docs(before.source))
         plan = engine.fuse(before.source, before.target, fixed=fixed, numerics=before.numerics)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
-        document = engine.model_doc(before.source, plan, keep=partial(send_ahead, send))
+        document = engine.model_doc(before.source, plan, keep=keep, operators=operators)
         self._open_plan(plan)
         return document
 
@@ -374,15 +381,6 @@ def serve(lines: Iterable[str], replies: TextIO) -> None:
             send("error", to_json(ProblemDoc(told.stage, told.subject, told.reason, told.hint)))
 
 
-def _widen(pipe: int) -> None:
-    """Make a pipe hold more, where the system can: who writes a large document into a usual one waits for the window's
-    event loop at every 64 KiB."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-
-
 def main() -> None:
     """Serve standard input.  What libraries print goes to standard error, so that only replies are on the stream."""
     # Ctrl-C at the terminal reaches this process as well; the window that started it ends it.  A handler that does
@@ -391,7 +389,7 @@ def main() -> None:
     end_with_parent()
     sweep_leftovers()
     replies = sys.stdout
-    _widen(replies.fileno())
+    widen(replies.fileno())
     with contextlib.redirect_stdout(sys.stderr):
         serve(sys.stdin, replies)
 

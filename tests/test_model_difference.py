@@ -44,7 +44,7 @@ def insert(model: ModelDoc, place: int) -> tuple[ModelDoc, str]:
     """The model with an operator of its own kernel behind operator `place`, which its first reader reads instead."""
     before = model.operators[place]
     tensor = before.outputs[0]
-    new = OperatorDoc("new", "Clip", (tensor,), ("clipped",), before.shape, "")
+    new = OperatorDoc("new", "Clip", (tensor,), ("clipped",), before.shape)
     reader = next(n for n, op in enumerate(model.operators) if tensor in op.inputs)
     operators = list(model.operators)
     old = operators[reader]
@@ -142,7 +142,7 @@ def test_of_equal_layers_the_one_that_is_gone_by_name_is_removed() -> None:
     first = [op for op in bert().operators if "layer.0" in op.scope]
     names = {f"l{layer}/{op.name}" for layer in range(5) for op in first}
     operators = tuple(
-        replace(op, name=f"l{layer}/{op.name}", node="", scope="",
+        replace(op, name=f"l{layer}/{op.name}", scope="",
                 inputs=tuple(f"l{layer}/{x}" for x in op.inputs), outputs=tuple(f"l{layer}/{x}" for x in op.outputs))
         for layer in range(5) for op in first
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_of_equal_layers_the_one_that_is_gone_by_name_is_removed() -> None:
 def test_eight_thousand_operators_take_seconds() -> None:
     layers = 8000 // len(bert().operators)
     operators = tuple(
-        replace(op, name=f"l{layer}/{op.name}", node="",
+        replace(op, name=f"l{layer}/{op.name}",
                 inputs=tuple(f"l{layer}/{x}" for x in op.inputs), outputs=tuple(f"l{layer}/{x}" for x in op.outputs))
         for layer in range(layers) for op in bert().operators
     )  # fmt: skip

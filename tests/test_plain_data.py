@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.documents import model as documents
 from engine.support.errors import BadInput
-from engine.support.serialization import from_json, to_json
+from engine.support.serialization import from_columns, from_json, to_columns, to_json
 
 KINDS = [kind for kind in vars(documents).values() if is_dataclass(kind)]
 
@@ -50,6 +50,17 @@ def test_every_document_comes_back_equal(kind: type) -> None:
     check()
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_documents_in_columns_come_back_equal(kind: type) -> None:
+    @given(st.lists(strategy(kind), max_size=3))
+    @settings(max_examples=15, deadline=None)
+    def check(values: list[object]) -> None:
+        data = json.loads(json.dumps(to_columns(kind, values), allow_nan=False))
+        assert from_columns(kind, data) == tuple(values)
+
+    check()
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     ratio: float
@@ -80,6 +91,21 @@ def test_numbers_that_json_cannot_hold() -> None:
 def test_wrong_data_names_the_place(data: object, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         from_json(Sample, data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([1.0], "value: must be an object, not a list"),
+        ({"ratio": [1.0], "sizes": [{}]}, "value: must have the columns ratio, sizes, note"),
+        ({"ratio": [1.0], "sizes": [{}], "note": [None], "more": [1]}, "must have the columns ratio, sizes, note"),
+        ({"ratio": [1.0, "x"], "sizes": [{}, {}], "note": [None, None]}, r"ratio\[1\]: must be a number"),
+        ({"ratio": [1.0], "sizes": [{}, {}], "note": [None]}, "has columns of different lengths"),
+    ],
+)
+def test_wrong_columns_name_the_place(data: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        from_columns(Sample, data)
 
 
 def test_a_whole_number_that_no_float_holds_is_refused() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import engine
 from engine.documents.exploration import ConflictDoc, DecisionsDoc, MovesDoc, OrderDoc, SpaceDoc, WarpDoc
 from engine.documents.model import Check, KernelDoc, ModelDoc, ProblemDoc
+from engine.documents.parts import read_part
 from engine.execution.measure import gpu_name
 from engine.execution.nvrtc import nvrtc_version
 from engine.fusion.nodes import FusionGroup
@@ -44,17 +46,19 @@ def last(*requests: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_long_lists_of_a_result_come_ahead_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = last(OPEN)["value"]
-    monkeypatch.setattr("engine.documents.parts.PART", 1)
     path = str(ROOT / "resources" / "models" / "bert_tiny.onnx")
+    at_once = from_json(ModelDoc, last(("open", {"path": path}))["value"])
+    monkeypatch.setattr("engine.documents.parts.PART", 1)
     *ahead, rest = [reply for reply in ask(("open", {"path": path})) if reply["event"] in ("part", "result")]
-    value = rest["value"]
-    for key in {part["value"]["key"] for part in ahead}:
-        items = [item for part in ahead if part["value"]["key"] == key for item in part["value"]["items"]]
-        value[key] = items + value[key]
-    document = from_json(ModelDoc, value)
+    parts = [read_part(ModelDoc, each["value"]) for each in ahead]
+    document = from_json(ModelDoc, rest["value"])
+    for key in {key for key, _ in parts}:
+        items = tuple(item for name, found in parts if name == key for item in found)
+        more: dict[str, Any] = {key: (*items, *getattr(document, key))}
+        document = replace(document, **more)
+    assert replace(document, seconds=at_once.seconds) == at_once
     assert len(document.operators) == 80 and len(document.nodes) == 12
-    assert all(len(part["value"]["items"]) == 1 for part in ahead) and whole["name"] == "softmax_96x512"
+    assert all(len(items) == 1 for _, items in parts)
 
 
 def test_every_request_gets_one_answer_after_its_progress() -> None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 from engine.documents.model import ProblemDoc
+from engine.documents.parts import read_part
 from engine.support.errors import BadInput
 from engine.support.serialization import from_json
 
@@ -182,11 +183,11 @@ class Client(QObject):
             kind = ProblemDoc if event == "error" else pending.kind if pending else None
             if event == "part":
                 if kind is not None:
-                    self._keep(number, value["key"], from_json(get_type_hints(kind)[value["key"]], value["items"]))
+                    self._keep(number, *read_part(kind, value))
                 return
             decoded = value if kind is None else from_json(kind, value)
-            ahead = self._parts.pop(number, {})
-            if ahead:
+            ahead = self._parts.pop(number, {}) if event in ("result", "error") else {}
+            if ahead and event == "result":
                 decoded = replace(decoded, **{key: (*items, *getattr(decoded, key)) for key, items in ahead.items()})
             if pending and pending.prepare:
                 decoded = pending.prepare(decoded)

@@ -59,8 +59,6 @@ class OperatorDoc:
     outputs: tuple[str, ...]
     shape: str
     """Shape and type of the first output, "1 x 128 x 768 float32"."""
-    node: str
-    """Id of the graph node (launch) that covers it; "" for folded constants and unsupported operators."""
     scope: str = ""
     attributes: tuple[tuple[str, str], ...] = ()
     """Names and values as text, ("perm", "0,2,1,3"); long values are cut short, arrays tell type and shape."""
@@ -186,6 +184,11 @@ class ModelDoc:
     def host(self) -> tuple[tuple[str, str], ...]:
         """(operator, what a host program does for it between launches)."""
         return tuple([(each.operator, each.because) for each in self.uncompiled if each.on_host])
+
+
+def launch_of_operators(model: ModelDoc) -> dict[str, NodeDoc]:
+    """Operator -> the launch that computes it; folded constants and unsupported operators have none."""
+    return {operator: node for node in model.nodes for operator in node.operators}
 
 
 def with_times(model: ModelDoc, times: Mapping[str, Time], bounds: Mapping[str, str] | None = None) -> ModelDoc:

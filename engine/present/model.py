@@ -70,17 +70,20 @@ def _all(key: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 def model_doc(
-    graph: OperatorGraph, plan: FusionPlan, recipe: Recipe | None = None, keep: ListSink = _all
-) -> ModelDoc:
+    graph: OperatorGraph, plan: FusionPlan, recipe: Recipe | None = None, keep: ListSink = _all,
+    operators: tuple[OperatorDoc, ...] | None = None,
+) -> ModelDoc:  # fmt: skip
     """The fusion plan as a graph of launches with predicted times.
 
     Every group that fusion did not compile to judge it is compiled now; one that cannot be has no time.  recipe: a
     complete one for the plan's target, by default the advisers'.  keep: is given the lists that grow with the graph
-    before the groups are compiled, so that who waits for them can begin.
+    before the groups are compiled, so that who waits for them can begin.  operators: what is kept of those of the
+    graph (`operator_docs`) by who has them before there is a plan.
     """
     machine = find_machine(plan.target)
+    if operators is None:
+        operators = keep("operators", operator_docs(graph))
     nodes = _nodes(graph, plan)
-    operators = keep("operators", tuple(_operators(graph, nodes)))
     beside = tuple(operators_without_kernel(graph, plan))
     between = tuple(boundary_edges(graph, plan, beside))
     reasons = _boundaries(plan, between, beside)
@@ -99,15 +102,17 @@ def model_doc(
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
 
 
-def _operators(graph: OperatorGraph, nodes: Sequence[NodeDoc]) -> Iterable[OperatorDoc]:
-    node_of = {op: node.id for node in nodes for op in node.operators}
-    for op in graph.operators:
-        yield OperatorDoc(
+def operator_docs(graph: OperatorGraph) -> tuple[OperatorDoc, ...]:
+    """The operators of a graph, ready to show."""
+    return tuple(
+        OperatorDoc(
             op.name, op.kind, inputs=tuple([name for name in op.inputs if name]), outputs=op.outputs,
             shape=next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
-            node=node_of.get(op.name, ""), scope=op.scope,
+            scope=op.scope,
             attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
-        )  # fmt: skip
+        )
+        for op in graph.operators
+    )  # fmt: skip
 
 
 def _value_text(value: AttributeValue) -> str:

@@ -47,7 +47,7 @@ def _operator_changes(matching: Matching) -> Iterator[OperatorChange]:
     for x, op in enumerate(matching.a.operators):
         y = matching.to_b.get(x)
         if y is None:
-            yield OperatorChange(REMOVED, op.name, "", op.kind, op.shape, (op.node, ""))
+            yield OperatorChange(REMOVED, op.name, "", op.kind, op.shape, (matching.a.launch_of(op), ""))
             continue
         now = matching.b.operators[y]
         because = list(input_changes(matching, x, y))
@@ -60,10 +60,11 @@ def _operator_changes(matching: Matching) -> Iterator[OperatorChange]:
         because += [f"{op.shape} → {now.shape}"] if op.shape != now.shape else []
         if because or op.kind != now.kind:
             kind = op.kind if op.kind == now.kind else f"{op.kind} → {now.kind}"
-            yield OperatorChange(CHANGED, op.name, now.name, kind, "; ".join(because), (op.node, now.node))
+            launches = matching.a.launch_of(op), matching.b.launch_of(now)
+            yield OperatorChange(CHANGED, op.name, now.name, kind, "; ".join(because), launches)
     for y, op in enumerate(matching.b.operators):
         if y not in matching.to_a:
-            yield OperatorChange(ADDED, "", op.name, op.kind, op.shape, ("", op.node))
+            yield OperatorChange(ADDED, "", op.name, op.kind, op.shape, ("", matching.b.launch_of(op)))
 
 
 class _Launches:

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from engine.documents.model import ModelDoc, OperatorDoc
+from engine.documents.model import ModelDoc, OperatorDoc, launch_of_operators
 
 OUTSIDE = -1
 """Producer of what is no operator's output: a graph input or a constant."""
@@ -32,6 +32,7 @@ class OperatorIndex:
 
     def __init__(self, model: ModelDoc) -> None:
         self.operators = model.operators
+        self._launches = launch_of_operators(model)
         producer = {tensor: number for number, op in enumerate(self.operators) for tensor in op.outputs}
         self.inputs = [tuple(producer.get(tensor, OUTSIDE) for tensor in op.inputs) for op in self.operators]
         """Of each operator: the operators that its inputs come from."""
@@ -41,6 +42,11 @@ class OperatorIndex:
             for slot, source in enumerate(sources):
                 if source != OUTSIDE:
                     self.readers[source].append((number, slot))
+
+    def launch_of(self, operator: OperatorDoc) -> str:
+        """Id of the launch that computes an operator, or ""."""
+        launch = self._launches.get(operator.name)
+        return launch.id if launch else ""
 
     def own(self) -> list[Hashable]:
         """What each operator is, without its name and its neighbours."""

@@ -2,7 +2,8 @@
 
 Numbers, text, booleans and None stay what they are; tuples become lists, mappings and dataclasses become objects;
 numbers that JSON cannot hold become the texts "inf", "-inf" and "nan".  Reading back is driven by the annotations: each
-type gets a reader, put together once, for documents hold a hundred thousand values.
+type gets a reader, put together once, for documents hold a hundred thousand values.  Many dataclasses of one kind cross
+as columns: a list of values for each field.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
-from itertools import repeat
+from itertools import repeat, starmap
 from operator import attrgetter
 from typing import Any, ForwardRef, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -69,6 +70,46 @@ def fields_to_json(value: object) -> dict[str, Any]:
     return cast(dict[str, Any], to_json(value))
 
 
+def to_columns(kind: type, items: Iterable[object]) -> dict[str, Any]:
+    """Plain data of many dataclasses of one kind: field -> its values, as `json.dumps` takes them."""
+    names, values = _fields_of(kind)
+    columns = zip(*map(values, items), strict=True)
+    plain = _plain_fields(kind)
+    return {
+        name: column if name in plain else list(map(to_json, column))
+        for name, column in zip(names, columns, strict=False)
+    }
+
+
+def from_columns(kind: type[T], data: object) -> tuple[T, ...]:
+    """The dataclasses whose `to_columns` these are.  BadInput names the column and the place in it."""
+    try:
+        return _read_columns(cast(Any, kind), data)
+    except _Misfit as misfit:
+        where = "".join(reversed(misfit.place)).removeprefix(".")
+        raise BadInput("data", where or "value", misfit.reason, misfit.hint) from None
+
+
+def _read_columns(kind: type, data: object) -> tuple[Any, ...]:
+    _check(data, dict, "an object", 0)
+    given, names = cast(dict[str, Any], data), _fields_of(kind)[0]
+    if not given:
+        return ()
+    if set(given) != set(names):
+        raise _Misfit(f"must have the columns {', '.join(names)}")
+    hints = get_type_hints(kind)
+    columns = []
+    for name in names:
+        try:
+            columns.append(_list_reader(hints[name])(given[name], 0))
+        except _Misfit as misfit:
+            misfit.place.append(f".{name}")
+            raise
+    if len(set(map(len, columns))) > 1:
+        raise _Misfit("has columns of different lengths")
+    return tuple(starmap(kind, zip(*columns, strict=True)))
+
+
 def from_json(kind: type[T], data: object) -> T:
     """A value of `kind` (a dataclass, or a type that its fields may have) from plain data.
 
@@ -87,6 +128,18 @@ def _fields_of(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, 
     """The names of a dataclass's fields, and their values."""
     names = tuple(field.name for field in fields(kind))
     return names, attrgetter(*names) if len(names) > 1 else lambda value: tuple([getattr(value, n) for n in names])
+
+
+@lru_cache(maxsize=256)
+def _plain_fields(kind: type) -> frozenset[str]:
+    """The fields of a dataclass that `json.dumps` takes as they are: text, whole numbers, and tuples of them."""
+    return frozenset(name for name, hint in get_type_hints(kind).items() if _is_plain(hint))
+
+
+def _is_plain(hint: Any) -> bool:
+    if get_origin(hint) is tuple:
+        return all(item is Ellipsis or _is_plain(item) for item in get_args(hint))
+    return hint in _EXACT
 
 
 @lru_cache(maxsize=1024)

@@ -105,7 +105,7 @@ def model(layers: int = LAYERS) -> ModelDoc:
         replace(group, share=group.time.microseconds * group.instances / total) for group in groups if group.time
     )
     operators = tuple(
-        OperatorDoc(node.operators[0], KINDS[node.group.partition("_")[0]], (), (f"{node.id}.out",), node.shape, node.id, node.scope)
+        OperatorDoc(node.operators[0], KINDS[node.group.partition("_")[0]], (), (f"{node.id}.out",), node.shape, node.scope)
         for node in nodes
     )  # fmt: skip
     return ModelDoc(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import weakref
 
@@ -41,6 +42,24 @@ def test_a_wrong_document_is_an_error_of_its_request(qtbot: object, value: str) 
     reply = f'{{"id": 1, "event": "result", "value": {value}}}'
     results, errors, _ = ask(qtbot, sys.executable, "-c", ANSWER.format(reply=reply))
     assert not results and "cannot be read" in errors[0].reason
+
+
+PART = '{"id": 1, "event": "part", "value": {"key": "samples", "items": [1.5]}}'
+PROGRESS = '{"id": 1, "event": "progress", "value": {"text": "timing", "done": 1, "total": 2}}'
+
+
+def test_parts_wait_for_their_result(qtbot: object) -> None:
+    end = '{"id": 1, "event": "result", "value": {"microseconds": 2.5, "origin": "synthetic", "samples": [3.5]}}'
+    reply = "\n".join((PART, PROGRESS, PART, end))
+    results, errors, _ = ask(qtbot, sys.executable, "-c", ANSWER.format(reply=reply))
+    assert results == [Time(2.5, "synthetic", samples=(1.5, 1.5, 3.5))] and not errors
+
+
+def test_an_error_behind_parts_is_that_error(qtbot: object) -> None:
+    problem = {"stage": "measure", "subject": "x", "reason": "no", "hint": ""}
+    reply = "\n".join((PART, json.dumps({"id": 1, "event": "error", "value": problem})))
+    results, errors, _ = ask(qtbot, sys.executable, "-c", ANSWER.format(reply=reply))
+    assert not results and errors == [ProblemDoc("measure", "x", "no", "")]
 
 
 def test_a_line_that_is_no_reply_is_a_problem(qtbot: object) -> None:

@@ -29,7 +29,7 @@ THEME = load_theme("dark")
 
 def made() -> ModelDoc:
     """Two launches: a and b hand over in registers, beside c and d that share the launch; e reads them all."""
-    operators = tuple(OperatorDoc(name, name.upper(), (), (name,), "", "") for name in "abcde")
+    operators = tuple(OperatorDoc(name, name.upper(), (), (name,), "") for name in "abcde")
     groups = tuple(
         GroupDoc(name, name, "stitched", "4 x 4", "float32", 1, (), "", (), 64, 0, "memory", 0.0, None, 0.0)
         for name in ("one_0", "two_0")

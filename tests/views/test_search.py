@@ -18,22 +18,22 @@ from views.search.index import SearchIndex
 from views.search.query import QUERY_LENGTH, QueryError, check_regex, parse
 
 
-def operator(
-    name: str, kind: str, inputs: str = "", outputs: str = "", node: str = "", **attributes: str
-) -> OperatorDoc:
-    return OperatorDoc(
-        name, kind, tuple(inputs.split()), tuple(outputs.split()), "", node, attributes=tuple(attributes.items())
-    )
+def operator(name: str, kind: str, inputs: str = "", outputs: str = "", **attributes: str) -> OperatorDoc:
+    read, written = tuple(inputs.split()), tuple(outputs.split())
+    return OperatorDoc(name, kind, read, written, "", attributes=tuple(attributes.items()))
 
 
 def with_operators(*operators: OperatorDoc) -> ModelDoc:
-    return replace(model(), operators=operators)
+    """The fake model with other operators, of which its launch softmax_0#0 computes those called /h.0/attn."""
+    inside = tuple(each.name for each in operators if each.name.startswith("/h.0/attn/"))
+    nodes = tuple(replace(node, operators=inside if node.id == "softmax_0#0" else ()) for node in model().nodes)
+    return replace(model(), operators=operators, nodes=nodes)
 
 
 SMALL = with_operators(
-    operator("/h.0/attn/MatMul", "MatMul", "x w", "a", "softmax_0#0"),
-    operator("/h.0/attn/Mul", "Mul", "a s", "b", "softmax_0#0"),
-    operator("/h.0/attn/Softmax", "Softmax", "b", "c", "softmax_0#0", axis="-1"),
+    operator("/h.0/attn/MatMul", "MatMul", "x w", "a"),
+    operator("/h.0/attn/Mul", "Mul", "a s", "b"),
+    operator("/h.0/attn/Softmax", "Softmax", "b", "c", axis="-1"),
     operator("/h.0/Transpose", "Transpose", "c", "d", perm="0,2,1,3"),
     operator("/h.0/Transpose_1", "Transpose", "d", "e", perm="0,1"),
     operator("/h.0/ReduceMean", "ReduceMean", "e", "f", axis="1"),

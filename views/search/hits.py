@@ -36,9 +36,9 @@ def hits(index: SearchIndex, found: SearchResult, statements: Sequence[Statement
             count = found.groups[group.name]
             inside = plural(count, "operator") if count else "group"
             shown.append(Hit(group.title, f"{group.name}   {inside}", group.name))
-    groups = {node.id: node.group for node in model.nodes} if found.starts else {}
     operators = (model.operators[number] for number in found.starts[: 2 * SHOWN])
-    placed = [Hit(each.name, each.kind, groups[each.node], each.node) for each in operators if each.node in groups]
+    launches = ((each, index.launch_of.get(each.name)) for each in operators)
+    placed = [Hit(each.name, each.kind, launch.group, launch.id) for each, launch in launches if launch]
     return (*shown, *placed[:SHOWN])
 
 

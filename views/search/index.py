@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.documents.model import GroupDoc, ModelDoc
+from engine.documents.model import GroupDoc, ModelDoc, launch_of_operators
 from views.search.query import Condition, PathStep, Query, check_regex, parse
 
 Mask = NDArray[np.bool_]
@@ -48,13 +48,14 @@ class SearchIndex:
     def __init__(self, model: ModelDoc) -> None:
         self.model = model
         operators = model.operators
-        group_of = {node.id: node.group for node in model.nodes}
+        self.launch_of = launch_of_operators(model)
         number = {group.name: index for index, group in enumerate(model.groups)}
         self._names = [operator.name.lower() for operator in operators]
         self._kinds = tuple(dict.fromkeys(operator.kind for operator in operators))
         kind_number = {kind: index for index, kind in enumerate(self._kinds)}
         self._kind = np.array([kind_number[operator.kind] for operator in operators], np.int32)
-        self._group = np.array([number.get(group_of.get(op.node, ""), -1) for op in operators], np.int32)
+        launches = [self.launch_of.get(operator.name) for operator in operators]
+        self._group = np.array([number.get(node.group, -1) if node else -1 for node in launches], np.int32)
         self._edges = _edges(model)
         self._sources = np.array([source for source, _ in self._edges], np.int32)
         self._targets = np.array([target for _, target in self._edges], np.int32)
