@@ -16,7 +16,7 @@ is never passed faster than its bandwidth: P is no less than steps * transfer, t
     outer    load: latency of DRAM and a block's copies through L2 or DRAM; use: the inner pipeline's time of a tile
              (blocks of a wave that stand in one row of tiles share its panel in DRAM, not in L2)
     wave     P(outer) + epilogue: results to DRAM, or the arithmetic after the sums; where blocks share a depth, the
-             last of a team first reads what all left, two latencies after they stored it
+             last of a team first reads what the others left, two latencies after they stored it
     launch   overhead + full waves + the last wave with as many blocks an SM as are left
 
 The bottleneck model has no latencies: every P is steps * max(transfer, workers * use).

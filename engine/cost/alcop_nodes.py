@@ -128,7 +128,7 @@ class AlcopWork:
     team: int = 1
     """Blocks that share the depth of a tile; the last one alone finishes and writes."""
     team_bytes: float = 0.0
-    """Sums that all of them leave in global memory."""
+    """Sums in global memory that the last one reads."""
     spill_bytes: int = 0
     """Of a thread in local memory, as NVRTC says."""
     distinct_from_grid: bool = True

@@ -14,6 +14,7 @@ from engine.target.registers import (
     GEMM_PER_NARROW_COPY,
     GEMM_PER_SUM,
 )
+from engine.target.teams import parts_read
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import For, TileOp, TileProgram, before_meeting, only_copies, operations
@@ -45,7 +46,7 @@ def alcop_work_of_config(problem: GemmProblem, config: GemmConfig, registers: in
         finish=(problem.finish[0] * m * n, problem.finish[1] * m * n),
         partial=_partial_sums(config),
         team=config.split_k,
-        team_bytes=m * n * SUM_BYTES * config.split_k if config.split_k > 1 else 0.0,
+        team_bytes=m * n * SUM_BYTES * parts_read(config.split_k),
     )
 
 

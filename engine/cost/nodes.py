@@ -60,7 +60,7 @@ class Work:
     team: int = 1
     """Blocks that hand sums to the last of them, which alone does what follows."""
     team_bytes: int = 0
-    """Bytes that the blocks of one team leave in global memory, and the last one reads."""
+    """Bytes of what the blocks of one team leave in global memory that the last one reads."""
     global_requests: int = 0
     """Instructions of a warp that load from, store to or copy from global memory."""
     global_sectors: int = 0

@@ -50,8 +50,8 @@ def prediction_terms(work: Work, machine: Target, numbers: ModelTimes) -> tuple[
     if work.team > 1:
         waited = f"{machine.dram_latency.value * MICROSECONDS:.2g} µs to know that it is, as long for the first sums"
         because = (
-            f"{work.team} blocks leave {bytes_text(work.team_bytes)} in global memory; the last one waits {waited}, "
-            "and reads them all"
+            f"{work.team} blocks leave sums in global memory; the last one waits {waited}, and reads "
+            f"{bytes_text(work.team_bytes)} of them"
         )
         terms.append(TermDoc("team", n.team, "µs", because))
     return (*terms, *_placement_terms(work, n))

@@ -44,7 +44,7 @@ The threads of a block that share tiles meet in every step.  In the time s from 
 products nothing of the block runs: that all have come is known one latency of shared memory later, and the first
 fragments come another one after that.  Other blocks of the SM run meanwhile, where there are any.
 
-    team   = 2 latencies + bytes that a team of blocks leaves / bandwidth of L2 to one SM
+    team   = 2 latencies + bytes that the last of a team reads / bandwidth of L2 to one SM
 
 Blocks that share a depth meet at the end: what they stored is seen, then read by the last one alone (`team_seconds`).
 

@@ -1,6 +1,6 @@
 """Teams of blocks that share what one tile is made from: how many there may be of a tile, and what meeting costs.
 
-Every block leaves its sums in global memory, and the last one to come reads them all.
+Every block leaves its sums in global memory, and the last one to come reads them all; of two, the other's alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,14 @@ MOST_BYTES = 256 * 2**20
 """Of the sums of all blocks, which a launch keeps in global memory."""
 MOST_PARTS = 64
 """Of a depth: one block adds them all up."""
+
+PAIR = 2
+"""Parts of a sum of which the last block has one and reads one: a + b is b + a, bit by bit."""
+
+
+def parts_read(parts: int) -> int:
+    """Of a product's tile by the last of the blocks that share its depth; 0 where one block has all of it."""
+    return parts if parts > PAIR else parts - 1
 
 
 def most_parts(steps: int, sums: int) -> int:
@@ -26,7 +34,7 @@ def whole_parts(steps: int, parts: int) -> int:
 
 
 def team_seconds(size: float, target: Target, reads: int = 1) -> float:
-    """Time in which `reads` teams whose last block is on one SM hand over `size` bytes each.
+    """Time in which `reads` teams whose last block is on one SM hand over `size` bytes each, that this block reads.
 
     What was stored must be seen before the counter moves, and the last block waits for the first sums that it reads.
     """

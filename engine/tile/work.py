@@ -140,8 +140,15 @@ def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, in
 
 
 def _team_bytes(tile: TileProgram) -> int:
-    """Of the workspaces that teams share evenly; their counters, which begin as zeros, are not read again."""
-    return sum(w.bytes for w in workspaces(tile) if not w.zeroed) * tile.team // tile.grid
+    """Of what one team leaves in global memory, those that its last block reads, each once; its counters, which begin
+    as zeros, are not read again."""
+    left = {w.name: w.bytes * tile.team // tile.grid for w in workspaces(tile) if not w.zeroed}
+    read: Counter[str] = Counter()
+    for op, times in trip_counts(tile.body, tile.grid * tile.threads, threads=tile.threads) if left else ():
+        for region in op.regions_read:
+            if region.buffer in left:
+                read[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer]) * tile.team // tile.grid
+    return sum(min(size, read[name]) for name, size in left.items())
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:

@@ -11,7 +11,8 @@ import engine
 from engine.execution.nvrtc import compile_cuda
 from tests.support.needs import needs_nvrtc
 
-MODELS = Path(__file__).parents[3] / "shared" / "models"
+SHARED = Path(__file__).parents[3] / "shared"
+MODELS, EXPORTS = SHARED / "models", SHARED / "exports"
 SPILLED = [
     # model, target, an operator of the kernel; the bytes that were spilled
     ("llama_2l_fp16_b2_s128_op20", "h200", "node_linear_6"),  # 8
@@ -28,6 +29,7 @@ ROWS = [
     ("gta/transposed-1x64x56x56-128-k3-s2", "h200"),  # 208, of the places of single copies
     ("gta/dilated-512x28x28-1024", "a100"),  # 16, for blocks that shared memory has no room for
     ("transformer/128x4096x4096", "h200"),  # 8, of full tiles that share a depth
+    ("alcop/MM_Square_2k", "a100"),  # 8, where the last of two blocks added up its own sums from memory, too
 ]
 
 
@@ -65,3 +67,17 @@ def test_few_blocks_have_the_registers_of_an_sm(
 ) -> None:
     tile = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).groups[0]).tile
     assert replace(tile, grid=grid, threads=threads, together=before).with_registers(sms).together == together
+
+
+@pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is absent: the real graphs are not shipped")
+@needs_nvrtc
+@pytest.mark.parametrize(("export", "target", "group", "most"), [
+    ("rwkv", "a100", "matmul_2", 128),  # 16 bytes, of two blocks that share a depth
+    ("rwkv_script_loop_ts17", "h200", "scatternd_1", 192),  # 23 kB: 300 values were loaded before any was used
+])  # fmt: skip
+def test_an_export_spills_nothing(export: str, target: str, group: str, most: int) -> None:
+    plan = engine.fuse(engine.load(EXPORTS / f"{export}.onnx"), target)
+    (found,) = [one for one in plan.groups if one.name == group]
+    kernel = engine.compile(found)
+    compiled = compile_cuda(kernel.source.text, kernel.target.architecture)
+    assert compiled.spill_bytes == 0 and 64 < compiled.registers <= most

@@ -68,12 +68,14 @@ def test_parts_add_up(
 
 
 @needs_compiler
-def test_the_order_of_the_sums_is_fixed(tmp_path: Path) -> None:
-    """Whichever block comes last, every bit is the same."""
-    kernel = split(tmp_path, 5)
+@pytest.mark.parametrize("parts", [2, 5])
+def test_the_order_of_the_sums_is_fixed(parts: int, tmp_path: Path) -> None:
+    """Whichever block comes last, every bit is the same: of two, each adds the other's sums to its own."""
+    kernel = split(tmp_path, parts)
     arrays = product_arrays(kernel, halves(3, (50, 600)), halves(4, (600, 40)))
-    orders = [range(20), (*range(3, 20), 0, 1, 2), range(19, -1, -1)]
-    runs = [emulate(kernel.source, arrays, blocks=tuple(blocks), order=order) for blocks in orders for order in ORDERS]
+    blocks = 4 * parts
+    orders = [range(blocks), (*range(3, blocks), 0, 1, 2), range(blocks - 1, -1, -1)]
+    runs = [emulate(kernel.source, arrays, blocks=tuple(walk), order=order) for walk in orders for order in ORDERS]
     assert not any(emulation.findings for emulation, _, _ in runs)
     (name,) = runs[0][1]
     assert all(np.array_equal(runs[0][1][name], outputs[name]) for _, outputs, _ in runs)

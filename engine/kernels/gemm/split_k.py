@@ -4,7 +4,8 @@
 
 A product of few tiles leaves most of a GPU idle, however deep it is.  Every block leaves its sums in global memory and
 comes to the counter of its tile.  The last one to come adds all parts, always in the same order whoever is last, goes
-on with what follows the sum, and stores.  One launch; nobody waits for a block that has not begun.
+on with what follows the sum, and stores.  Of two parts it adds the other's to its own: a + b is b + a, bit by bit.  One
+launch; nobody waits for a block that has not begun.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from engine.kernels.gemm.base import GemmLowering
 from engine.kernels.marks import Marks
 from engine.kernels.team import Team
 from engine.scheduling.nodes import Member
-from engine.target.teams import most_parts, whole_parts
+from engine.target.teams import PAIR, most_parts, whole_parts
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access
 from engine.tile.emit import LANE_OF_VECTOR
@@ -51,7 +52,8 @@ def add_parts(gemm: GemmLowering, held: Held) -> None:
     team = Team(emitter, link, parts, gemm.tiles, gemm.part, gemm.tile_number)
     thread = Index.of("thread")
     team.workspace("parts", gemm.held, held.rows * held.vectors * held.width * held.threads)
-    emitter.add(Comment(f"sums of {parts} blocks that share the depth: each leaves its own, the last adds all", link))
+    who = "adds the other's" if parts == PAIR else "adds all"
+    emitter.add(Comment(f"sums of {parts} blocks that share the depth: each leaves its own, the last {who}", link))
 
     def place(r: Index, s: Index) -> Index:
         """Where this thread's vector lies: neighbouring threads are neighbours."""
@@ -61,16 +63,22 @@ def add_parts(gemm: GemmLowering, held: Held) -> None:
     with emitter.loop("r", held.rows, link) as r, emitter.loop("s", held.vectors, link) as s:
         team.leave("parts", place(r, s), held.width, lambda v: _value(held.slot(r, s, v)), mine)
     team.meet()
+
+    def add(part: Index) -> None:
+        with emitter.loop("r", held.rows, link) as r, emitter.loop("s", held.vectors, link) as s:
+            sums = team.take("parts", part, place(r, s), held.width, mine)
+            with emitter.loop(LANE_OF_VECTOR, held.width, link) as v:
+                emitter.assign(held.slot(r, s, v), sums(v), link, "sum")
+
+    if parts == PAIR:
+        add(Index((), 1) - gemm.part)
+        return
     with emitter.loop("r", held.rows, link) as r, emitter.loop("s", held.vectors, link) as s, emitter.loop(
         LANE_OF_VECTOR, held.width, link
     ) as v:
         emitter.assign(held.slot(r, s, v), gemm.nothing, link)
-    with emitter.loop("q", parts, link, unroll=False) as q, emitter.loop("r", held.rows, link) as r, emitter.loop(
-        "s", held.vectors, link
-    ) as s:
-        part = team.take("parts", q, place(r, s), held.width, mine)
-        with emitter.loop(LANE_OF_VECTOR, held.width, link) as v:
-            emitter.assign(held.slot(r, s, v), part(v), link, "sum")
+    with emitter.loop("q", parts, link, unroll=False) as q:
+        add(q)
 
 
 def _value(slot: Slot) -> Access:

@@ -18,6 +18,7 @@ from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.kernels.gemm.thread_grid import thread_grid
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
+from engine.target.teams import parts_read
 from engine.tensorize.nodes import FRAGMENT_SIZE, ROW_BYTES
 from engine.tensorize.space import GemmConfig
 
@@ -33,7 +34,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
     everyone, last = blocks * tile.threads, blocks * tile.threads // parts
     copied = blocks * tile.steps * sum(c.copied_bytes(tile.threads) for c in tile.copies)
     handed = tile.results * SUM_BYTES if parts > 1 else 0
-    outside = everyone * (gemm.epilogue.factor_bytes + handed) + last * (handed * parts + tile.requested)
+    outside = everyone * (gemm.epilogue.factor_bytes + handed) + last * (handed * parts_read(parts) + tile.requested)
     shared = everyone * (tile.unpacked + tile.fragment_bytes + tile.exchanged) + last * tile.staged
     loads = _loads_of_grid(tile, blocks, blocks // parts)
     read, written = gemm.dram_bytes
@@ -57,7 +58,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         stages=config.stages,
         serial_steps=tile.steps * max(1, *(c.shares(tile.threads) // c.together(tile.threads) for c in tile.copies)),
         team=parts,
-        team_bytes=m * n * SUM_BYTES * parts if parts > 1 else 0,
+        team_bytes=m * n * SUM_BYTES * parts_read(parts),
         copies_tiles=True,
     )
 
