@@ -143,12 +143,14 @@ def _team_bytes(tile: TileProgram) -> int:
     """Of what one team leaves in global memory, those that its last block reads, each once; its counters, which begin
     as zeros, are not read again."""
     left = {w.name: w.bytes * tile.team // tile.grid for w in workspaces(tile) if not w.zeroed}
-    read: Counter[str] = Counter()
+    read, written = Counter[str](), Counter[str]()
     for op, times in trip_counts(tile.body, tile.grid * tile.threads, threads=tile.threads) if left else ():
-        for region in op.regions_read:
-            if region.buffer in left:
-                read[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer]) * tile.team // tile.grid
-    return sum(min(size, read[name]) for name, size in left.items())
+        for regions, counted in ((op.regions_read, read), (op.regions_written, written)):
+            for region in regions:
+                if region.buffer in left:
+                    counted[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
+    # Threads without a share of the sums count on both sides.
+    return sum(min(size, size * read[name] // written[name]) for name, size in left.items())
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:
