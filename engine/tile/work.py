@@ -14,6 +14,7 @@ from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
 from engine.target.hardware import SECTOR, WARP
+from engine.target.teams import parts_read
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import is_shifted
 from engine.tensor.traffic import compulsory_bytes, flop_counts
@@ -140,17 +141,10 @@ def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, in
 
 
 def _team_bytes(tile: TileProgram) -> int:
-    """Of what one team leaves in global memory, those that its last block reads, each once; its counters, which begin
-    as zeros, are not read again."""
-    left = {w.name: w.bytes * tile.team // tile.grid for w in workspaces(tile) if not w.zeroed}
-    read, written = Counter[str](), Counter[str]()
-    for op, times in trip_counts(tile.body, tile.grid * tile.threads, threads=tile.threads) if left else ():
-        for regions, counted in ((op.regions_read, read), (op.regions_written, written)):
-            for region in regions:
-                if region.buffer in left:
-                    counted[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
-    # Threads without a share of the sums count on both sides.
-    return sum(min(size, size * read[name] // written[name]) for name, size in left.items())
+    """Of what one team leaves in global memory, those that its last block reads: of the workspaces that teams share
+    evenly; their counters, which begin as zeros, are not read again."""
+    parts = parts_read(tile.team) if isinstance(tile.config, GemmConfig) else tile.team
+    return sum(w.bytes for w in workspaces(tile) if not w.zeroed) * parts // tile.grid
 
 
 def _ranges(tile: TileProgram) -> tuple[tuple[int, tuple[TileOp, ...]], ...]:

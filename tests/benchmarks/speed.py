@@ -62,13 +62,6 @@ GATED = (
     "thread, half the columns of each; fusion then asks of two products whether they share rows, columns and depths"
 )
 """Why gate and up are two launches."""
-SPILLED = (
-    "two of the numbers that blocks which share a depth know of themselves, kept over the main loop.  Next: ask for "
-    "the number of the block again behind it: 254 registers and nothing spilled, tried by hand.  Of the other default "
-    "kernels of models, suites and exports two spill (2026-11-28): 16 bytes of a product in rwkv on a100, and 23 kB of "
-    "a scatter in its scripted loop, which has 32 registers: look at what it unrolls"
-)
-"""Why a product spills."""
 COMPILED = (
     "families choose among kernels that they compile, and fusion among groups, by the estimate: 25 kernels for the 8 "
     "groups of BERT, where c3aab03 made 9.  From the start of the process to machine code for sm_80: 1.21 times for "
@@ -225,7 +218,7 @@ def goals() -> Iterator[Goal]:
     yield Goal("product 4096^3 with bias and GELU, float16", "instructions outside the main loop", 3200, True,
                lambda: outside_loop(graphs.product(4096, "a100", with_gelu=True)))
     yield Goal("product 2048^3, float16", "bytes spilled", 0, True,
-               lambda: bytes_spilled(graphs.product(2048, "a100")), SPILLED)
+               lambda: bytes_spilled(graphs.product(2048, "a100")))
     for gpu in GPUS:
         yield Goal(f"scatter-add of 100,000 rows of 32 to 10,000, {gpu}", "times the floor", 3, True,
                    lambda g=gpu: over_floor(graphs.scattered(10_000, 100_000, 32, g)))
