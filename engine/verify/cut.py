@@ -38,7 +38,8 @@ def check_whole_or_cut(kernel: Kernel, seed: int, timeout: float, run: KernelRun
     if small is None:
         return check_kernel(kernel, *group_values(kernel.group, seed), timeout=timeout, run=run)
     found = check_kernel(small, *group_values(small.group, seed), timeout=timeout, run=run)
-    found = replace(found, group=kernel.group.name, blocks_run=0, blocks_total=kernel.source.blocks)
+    # What was counted is the smaller kernel's.
+    found = replace(found, group=kernel.group.name, blocks_run=0, blocks_total=kernel.source.blocks, counts=())
     faults = partition_faults(kernel.source, kernel.group.program)
     if faults:
         message = f"{faults[0].kind}: {faults[0].message}"
