@@ -20,6 +20,9 @@ from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import TensorProgram
 
+KEPT_BYTES = 2**30
+"""Of a graph's tensors, up to which the reference keeps all of them: other plans of the same graph need others."""
+
 
 def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """(expected, before) values of the arrays of a group's first instance, from the reference, in the group's shapes.
@@ -83,10 +86,10 @@ def _reference(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Reference values of the tensors of a graph, and of those it updates before the run; the last two are kept.
 
-    Of a graph whose tensors do not fit into memory, those in `kept`.
+    Of a graph with larger tensors, those in `kept`.
     """
     wanted = None
-    if sum(tensor.bytes for tensor in graph.tensors.values()) > MAX_REFERENCE_BYTES:
+    if sum(tensor.bytes for tensor in graph.tensors.values()) > KEPT_BYTES:
         wanted = sorted(kept & graph.tensors.keys())
     updated = {update.target for update in graph.updates}
     before = {name: value for name, value in input_values(graph, seed).items() if name in updated} if updated else {}
