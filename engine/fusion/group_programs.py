@@ -48,6 +48,8 @@ class GroupBuilder:
         self._patterns = Patterns(program.arrays, (self._inputs, self._constants, self._outputs))
         self._made: dict[Hashable, tuple[Built, tuple[int, ...]]] = {}
         """Pattern -> the first group that has it, and the places of its arrays among those of the pattern."""
+        self._alone: dict[Hashable, Built] = {}
+        """Pattern and the places of outputs in it -> the first group that has them."""
 
     def build(self, statements: Sequence[Statement], shape: Shape) -> Built:
         """The program of one group."""
@@ -71,8 +73,14 @@ class GroupBuilder:
         return Built(first.program, instance, first.kind, first.structure)
 
     def build_alone(self, statements: Sequence[Statement], shape: Shape, outputs: frozenset[str]) -> Built:
-        """The program of a group that may be none of the plan, with outputs of its own."""
-        return self._fresh(_in_order(statements, shape), shape, outputs)
+        """The program of a group that may be none of the plan, with outputs of its own: what the first one of its
+        pattern has."""
+        statements = _in_order(statements, shape)
+        pattern, arrays = self._patterns.group(statements, shape)
+        key = pattern, tuple([at for at, name in enumerate(arrays) if name in outputs])
+        if key not in self._alone:
+            self._alone[key] = self._fresh(statements, shape, outputs)
+        return self._alone[key]
 
     def _operators(self, statements: Sequence[Statement]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(op for s in statements for op in (*self._absorbed.get(s.name, ()), s.operator)))

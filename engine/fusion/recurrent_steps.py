@@ -8,7 +8,7 @@ Each block then reads all of r in every step: that pays for small matrices, wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.fusion.group_signature import likeness
@@ -47,6 +47,15 @@ def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) 
     return joiner.partition()
 
 
+def expect_recurrent_steps(partition: Partition) -> None:
+    """Say what `with_recurrent_steps` will probably ask for."""
+    joiner = _StepJoiner(partition, partition, Fixed())
+    recurrences = list(joiner.recurrences())
+    joiner.name_parts(recurrences)
+    for steps in recurrences:
+        joiner.expect(steps)
+
+
 class _StepJoiner(Regrouping):
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         super().__init__(partition, before, fixed)
@@ -57,6 +66,7 @@ class _StepJoiner(Regrouping):
                 readers.setdefault(array, []).append(n)
         self._readers = readers
         self._times = partition.times
+        self._next: dict[int, int | None] = {}
         self._possible: dict[int, bool] = {}
         self._vectors: dict[StatementForm, int] = {}
         """Of products, those that a block needs at least."""
@@ -103,11 +113,17 @@ class _StepJoiner(Regrouping):
         """A group, the first one that reads what it makes, and so on, up to those of other recurrences."""
         while n not in taken and self._may_be_of_step(n):
             yield n
-            made = {s.write.array for s in self.groups[n][0]}
-            following = [m for array in made for m in self._readers.get(array, ()) if m > n]
-            if not following:
+            following = self._following(n)
+            if following is None:
                 return
-            n = min(following)
+            n = following
+
+    def _following(self, n: int) -> int | None:
+        """The first group behind that of a place which reads what it makes."""
+        if n not in self._next:
+            made = {s.write.array for s in self.groups[n][0]}
+            self._next[n] = min((m for array in made for m in self._readers.get(array, ()) if m > n), default=None)
+        return self._next[n]
 
     def _key(self, n: int) -> Hashable:
         """Equal for groups of equal steps, which read other slices of their inputs."""
@@ -152,30 +168,51 @@ class _StepJoiner(Regrouping):
         many = self._join_steps(steps[:most]) if most > 2 else None
         together = most if many is not None and many[1].fused * 2 < two[1].fused * most else 2
         for first in range(0, len(steps) - 1, together):
-            found = self._join_steps(steps[first : first + together])
-            if found is not None and len(steps[first : first + together]) > 1:
-                self._put([n for step in steps[first : first + together] for n in step], *found)
+            launch = steps[first : first + together]
+            asked = many if together > 2 else two
+            found = asked if not first and len(launch) == together else self._join_steps(launch)
+            if found is not None and len(launch) > 1:
+                self._put([n for step in launch for n in step], *found)
 
     def _join_steps(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
         """One group of steps and what it saves; None where it cannot be one or does not pay."""
         members = [n for step in steps for n in step]
-        own = self._statements(steps)
-        if not self._may_be_one(own, members):
+        if not self._may_be_one(self._statements(steps), members):
             return None
+        question = self._question(steps)
+        if not self._may_be_judged(question[0]):
+            return None
+        found = self._times.faster_shape(*question, "slower")
+        return None if isinstance(found, str) else ((question[1], found[0]), found[1])
+
+    def expect(self, steps: Sequence[Step]) -> None:
+        """Say that `try_to_join` will probably ask for a launch of two steps, and of as many as there may be."""
+        most = _even(len(steps), self._most(steps))
+        for together in (steps[:2], steps[:most]) if most > 2 else (steps[:2],):
+            question = self._question(together)
+            if self._may_be_judged(question[0]):
+                self._times.expect(*question)
+
+    def _question(
+        self, steps: Sequence[Step]
+    ) -> tuple[Hashable, tuple[Statement, ...], list[Group], Callable[[], Shape | str]]:
+        """What is asked of `GroupTimes` about a launch of steps."""
+        own = self._statements(steps)
         statements = name_parts(own, self._arrays, self._views)
         needed = self._before.program.needed_outside(own)
         kept = frozenset(s.write.array for s in statements if self._views.get(s.write.array, s.write.array) in needed)
-        parts = [self.groups[n] for n in members]
-        key = ("steps", likeness(statements, kept))
-        if key not in self._judged and len(self._judged) >= MOST_JUDGED:
-            return None
-        self._judged.add(key)
+        parts = [self.groups[n] for step in steps for n in step]
 
         def find() -> Shape | str:
             return stitched_shape(statements, kept, MOST_VECTORS)
 
-        found = self._times.faster_shape(key, statements, parts, find, "slower")
-        return None if isinstance(found, str) else ((statements, found[0]), found[1])
+        return ("steps", likeness(statements, kept)), statements, parts, find
+
+    def _may_be_judged(self, key: Hashable) -> bool:
+        """Whether a kind of launch is among the first that are compiled to judge them."""
+        if len(self._judged) < MOST_JUDGED:
+            self._judged.add(key)
+        return key in self._judged
 
     def _most(self, steps: Sequence[Step]) -> int:
         """Steps of a launch, at most."""

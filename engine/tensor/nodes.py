@@ -244,6 +244,11 @@ class TensorProgram:
                 found.setdefault(array, []).append(statement)
         return found
 
+    @cached_property
+    def _given_out(self) -> frozenset[str]:
+        """`outputs`, of which a program that calls parts of arrays by names of their own has thousands."""
+        return frozenset(self.outputs)
+
     def over(self, arrays: Mapping[str, Array], outputs: tuple[str, ...]) -> TensorProgram:
         """The same statements over more arrays, with other outputs."""
         made = replace(self, arrays=arrays, outputs=outputs)
@@ -271,7 +276,7 @@ class TensorProgram:
         made = {s.write.array for s in statements}
         readers = self.readers
         return frozenset([
-            a for a in made if a in self.outputs or not inside.issuperset([s.name for s in readers.get(a, ())])
+            a for a in made if a in self._given_out or not inside.issuperset([s.name for s in readers.get(a, ())])
         ])
 
     def statement(self, name: str) -> Statement:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
-from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, ParamSpec, TypeVar
 
-from engine.support.child_processes import end_with_parent
 from engine.support.errors import BadInput
+from engine.support.process_pool import process_pool
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -72,43 +69,13 @@ def here() -> Workers:
     return Workers(Inline())
 
 
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Processes that are started in the block do not import from the working directory.
-
-    `multiprocessing` starts Python without -P, so the environment variable of that option is set.
-    """
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
-
-
-class _SafePathProcess(SpawnProcess):
-    """A spawned process that does not import from the working directory before it gets its parent's path."""
-
-    def start(self) -> None:
-        with _safe_path():
-            super().start()
-
-
-class _Spawn(SpawnContext):
-    Process = _SafePathProcess
-
-
 def processes(count: int) -> Workers:
     """A pool of `count` processes.  Raises BadInput for a number out of range."""
     if not 1 <= count <= MOST_JOBS:
         raise BadInput("tune", f"{count} jobs", f"are not between 1 and {MOST_JOBS}", "as many as there are cores")
 
     def renew() -> Executor:
-        with _safe_path():  # the pool's queues start the resource tracker, a process of its own
-            return ProcessPoolExecutor(count, mp_context=_Spawn(), initializer=end_with_parent)
+        return process_pool(count)
 
     # One program waits in the queue, so that no process idles while the search keeps a result.
     return Workers(renew(), count + 1, renew=renew)
