@@ -50,6 +50,8 @@ class GemmProblem:
     """Operations on CUDA cores and special-function results for each result, after the sum."""
     has_whole_rows: bool = False
     """Whether a block has all n columns, because its kernel reduces rows of the results."""
+    siblings: int = 1
+    """Products of one first factor whose columns are the n: each has as many of a tile's and of a part's."""
     sources: tuple[tuple[Source, ...], tuple[Source, ...]] = ((), ())
     """What each operand is computed from, where it is one of codes; () where its elements are copied as they are."""
 

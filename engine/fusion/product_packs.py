@@ -1,16 +1,24 @@
-"""Put products that share a factor into one launch where that is predicted to be faster: queries, keys and values."""
+"""Put products that share a factor into one launch where that is predicted to be faster: queries, keys and values.
+
+Two whose results meet element by element, gate and up, may even share their main loop.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 from engine.fusion.group_signature import likeness
 from engine.fusion.packing import factors_of, packed_shape, parts_of
+from engine.fusion.paired_products import paired_shape, products_first
 from engine.fusion.partition import Partition
 from engine.fusion.regrouping import Regrouping
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitching.nodes import Fixed
+from engine.tensor.nodes import Statement
 
+Form = Callable[[Sequence[Statement], frozenset[str]], Shape | str]
+"""The loop space of a group, given the arrays that are needed outside, or why it has none."""
 MOST_PRODUCTS = 8
 """Of a launch, each of which has a text of its own in the kernel."""
 
@@ -21,6 +29,9 @@ def with_product_packs(partition: Partition, before: Partition, fixed: Fixed) ->
     before, fixed: as of `Regrouping`.
     """
     packer = _ProductPacker(partition, before, fixed)
+    for members in list(packer.candidates()):
+        for pair in combinations(members, 2):
+            packer.try_to_pair(pair)
     for members in list(packer.candidates()):
         packer.try_to_pack(members)
     return packer.partition()
@@ -39,18 +50,37 @@ class _ProductPacker(Regrouping):
             for first in range(0, len(members) - 1, MOST_PRODUCTS):
                 yield members[first : first + MOST_PRODUCTS]
 
+    def try_to_pair(self, pair: Sequence[int]) -> None:
+        """One group in the place of two, one of which reads what the other one makes, where one main loop is faster."""
+        if not self.groups.keys() >= set(pair):
+            return
+        parts = [self.groups[n] for n in pair]
+        made = [{s.write.array for s in statements} for statements, _ in parts]
+        read = [{array for s in statements for array in s.sources} for statements, _ in parts]
+        if made[0].isdisjoint(read[1]) and made[1].isdisjoint(read[0]):
+            return
+        both = {s.name: s for statements, _ in parts for s in statements}
+        statements = products_first([s for s in self._before.program.statements if s.name in both])
+        if len(statements) < len(both) or not self._may_be_one(statements, pair):
+            return
+        self._try(pair, statements, paired_shape, "pair")
+
     def try_to_pack(self, members: Sequence[int]) -> None:
         """One group in the place of the last of several, where they are independent and one launch is faster."""
         members = [n for n in members if n in self.groups and not self.groups[n][1].kind.has_parts]
         statements = tuple({s.name: s for n in members for s in self.groups[n][0]}.values())
         if len(members) < 2 or not self._may_be_one(statements, members) or len(parts_of(statements)) < len(members):
             return
+        self._try(members, statements, packed_shape, "products")
+
+    def _try(self, members: Sequence[int], statements: tuple[Statement, ...], form: Form, word: str) -> None:
+        """One group of some form in the place of several, where it is faster.  word: for the form."""
         kept, parts = self._before.program.needed_outside(statements), [self.groups[n] for n in members]
 
         def find() -> Shape | str:
-            return packed_shape(statements, kept)
+            return form(statements, kept)
 
-        key = ("products", likeness(statements, kept))
+        key = (word, likeness(statements, kept))
         found = self._before.times.faster_shape(key, statements, parts, find, "one launch would be slower")
         if not isinstance(found, str):
             shape, saving = found

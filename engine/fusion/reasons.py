@@ -12,6 +12,7 @@ from engine.fusion.kinds import Kind
 from engine.fusion.legality import handed_over
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
 from engine.fusion.packing import parts_of
+from engine.fusion.paired_products import pair_of
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import Shape, is_contraction
@@ -112,6 +113,10 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int, saving:
     elif built.kind.hands_over:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
         text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"
+    elif pair := pair_of(statements):
+        names = " and ".join(built.instance.statements[s.name] for s in pair)
+        text = f"{names} share their first factor and their main loop, and a thread has the sums of both"
+        text += f": {saving.times}" if saving else ""
     elif anchor is not None and len(reductions) > 1:
         text = _rows_reason(built.program, anchor, kinds) + (f": {saving.times}" if saving else "")
     elif anchor is not None:

@@ -172,18 +172,19 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
         return f"{TWO_PRODUCTS}: {' and '.join(names)}"
     splits = group_splits(statements, anchors[0], kept) if anchors else {}
     cut = [split(s, splits) for s in statements]
-    shape = _common_shape(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in anchors])
+    shape = shape_around(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in anchors])
     return shape if isinstance(shape, str) else shape.with_splits(splits)
 
 
-def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors: Sequence[Statement]) -> Shape | str:
-    """The loop space of statements with their loops as they are, around one product or none."""
+def shape_around(statements: Sequence[Statement], kept: frozenset[str], anchors: Sequence[Statement]) -> Shape | str:
+    """The loop space of statements with their loops as they are, around one product, two with the same loops, or
+    none."""
     anchor = anchors[0] if anchors else None
     reductions = [s for s in statements if s.reduction is not None]
-    axes = _join(statements, anchor)
+    axes = _join(statements, anchors)
     if isinstance(axes, str):
         return axes
-    if anchor is not None and len(reductions) > 1:
+    if anchor is not None and len(reductions) > len(anchors):
         factors = product_operands(anchor.expression)
         assert factors is not None, anchor
         sides = [{axes[anchor.name, i.name] for i in side} for side in own_iterators(anchor, factors)]
@@ -198,7 +199,7 @@ def _common_shape(statements: Sequence[Statement], kept: frozenset[str], anchors
     extents = {axes[s.name, i.name]: i.extent for s in statements for i in s.iterators}
     inlined: list[str] = []
     for statement in statements:
-        reason = _misfit(statement, axes, set(rows), set(columns), anchor)
+        reason = "" if statement in anchors else _misfit(statement, axes, set(rows), set(columns), anchor)
         if reason and not _can_inline(statement, statements, kept, anchor):
             return reason
         if reason:
@@ -224,7 +225,7 @@ def _single_shape(statement: Statement) -> Shape:
     return Shape(kind, axes, rows, columns, {axis: i.extent for axis, i in enumerate(statement.iterators)}, ())
 
 
-def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key, int] | str:
+def _join(statements: Sequence[Statement], anchors: Sequence[Statement]) -> dict[Key, int] | str:
     """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
     axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
     writer: dict[str, Statement] = {}
@@ -246,8 +247,11 @@ def _join(statements: Sequence[Statement], anchor: Statement | None) -> dict[Key
                     return f"{statement.operator} reads {access.array} in another arrangement than it is written"
         writer[statement.write.array] = statement
     # Tiles of a product know rows from columns by its factors: axes that nothing ties to it must stay apart.
-    if anchor is None:
+    if not anchors:
         _join_by_position(statements, axis_of)
+    for other in anchors[1:]:
+        for first, second in zip(anchors[0].iterators, other.iterators, strict=True):
+            axis_of.union((anchors[0].name, first.name), (other.name, second.name))
     axes = number_axes(statements, axis_of)
     extents: dict[int, int] = {}
     for statement in statements:
@@ -315,8 +319,6 @@ def _misfit(
 ) -> str:
     """Why a statement does not run in the common loop space, or ""."""
     mine = {axes[statement.name, i.name] for i in statement.iterators}
-    if statement is anchor:
-        return ""
     if anchor is not None:
         if statement.write.array in anchor.sources:
             made = f"{statement.operator} makes what {anchor.operator} multiplies"

@@ -7,12 +7,15 @@ from functools import cached_property
 
 from engine.fusion.attention_shape import attention_form
 from engine.fusion.legality import KernelLegality
+from engine.fusion.packing import parts_of
+from engine.fusion.paired_products import NO_PAIR, paired_shape, products_first
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.nodes import Fit
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.support.grouping import group_by
+from engine.target.machines import is_cpu
 from engine.tensor.nodes import Statement, TensorProgram
 
 
@@ -48,6 +51,9 @@ class UserGroups:
         if isinstance(refused, str):
             fit = self._attention(statements, kept) or refused
         if isinstance(fit, str):
+            fit = self._pair(statements, kept) or fit
+            statements = statements if isinstance(fit, str) else products_first(statements)
+        if isinstance(fit, str):
             reason = self.fits.because(statements, kept, fit) if fit == refused else fit
             raise BadInput("fuse", subject, f"cannot be one kernel: {reason}", "leave that operator out")
         return statements, fit
@@ -66,6 +72,13 @@ class UserGroups:
     def _attention(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
         """How statements fit the kernel of an attention, or why not; "" where they are nothing like one."""
         shape = attention_form(statements, kept, self.program.arrays, self.fits.target)
+        return shape if isinstance(shape, str) else self.fits.of(shape, statements)
+
+    def _pair(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | str:
+        """How statements fit the kernel of two products of a factor, or why not; "" where they are nothing like it."""
+        shape = paired_shape(statements, kept)
+        if shape == NO_PAIR or len(parts_of(statements)) > 1 or is_cpu(self.fits.target.name):
+            return ""
         return shape if isinstance(shape, str) else self.fits.of(shape, statements)
 
     @cached_property

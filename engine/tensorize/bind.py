@@ -45,12 +45,19 @@ class GemmAxes:
     """The operands as they are computed."""
     has_whole_rows: bool
     """Whether a block has all columns, because rows of the results are reduced."""
+    sibling: Statement | None = None
+    """Another product of the same first factor with the same loops, whose columns stand beside these in each tile."""
+
+    @property
+    def siblings(self) -> int:
+        """Products that share the main loop."""
+        return 1 if self.sibling is None else 2
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """(m, n, k) of one batch."""
+        """(m, n, k) of one batch, the columns of siblings together."""
         m, n, k = (math.prod(i.extent for i in side) for side in (self.rows, self.columns, self.depth))
-        return m, n, k
+        return m, n * self.siblings, k
 
     @property
     def batches(self) -> int:

@@ -18,7 +18,7 @@ from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.problem import gemm_axes, gemm_problem, reaches, window_axes
+from engine.kernels.gemm.problem import gemm_axes, gemm_problem, product_misfit, reaches, window_axes
 from engine.kernels.gemm.promise import fused_gemm, promise_of
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
 from engine.kernels.gemm.work import work
@@ -30,7 +30,7 @@ from engine.target.copies import MOST_HELD, SMALLEST_COPY
 from engine.target.hardware import WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import plain_iterator
-from engine.tensorize.bind import GemmAxes, contraction_misfit, is_allowed
+from engine.tensorize.bind import GemmAxes, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
@@ -86,7 +86,7 @@ def intrinsic_of(program: TensorProgram, numerics: Mapping[str, str]) -> Intrins
     if axes is None or min(axes.sizes) < LEAST:
         return None
     usable = (i for i in INTRINSICS.values() if is_allowed(i, numerics))
-    return next((i for i in usable if not contraction_misfit(axes.statement, program.arrays, i)), None)
+    return next((i for i in usable if not product_misfit(program, i)), None)
 
 
 def advise_tiles(
@@ -210,6 +210,7 @@ class _BlockTiles:
         names, along = (axes.statement.name,), ((axes.statement.name,), axes.depth[-1].name)
         time = f"{self.promise(config):.3g} µs predicted"
         why_tile = f"{blocks} tiles for {sms} SMs, {time}"
+        why_tile += f", {axes.siblings} products have as many of its columns each" if axes.siblings > 1 else ""
         if config == self.best:
             why_tile += f": none of {len(self.tiles)} tiles is much faster"
         entries: list[Entry] = []
@@ -255,7 +256,7 @@ def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     tiles: Sequence[Tile] = (GATHERED, *TILES[1:]) if windows else TILES
     if axes.has_whole_rows:
         tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
-    fitted = list(dict.fromkeys(_fit_warps(tile, sizes) for tile in tiles))
+    fitted = list(dict.fromkeys(_fit_warps(tile, sizes, axes.siblings) for tile in tiles))
     if not loop.through_registers:
         return fitted
     few = fitted[windows > MOST_WINDOWS :] or fitted
@@ -263,10 +264,12 @@ def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     return [t for t in few if max(t.block) * loop.tile <= MOST_HELD * WARP * t.warps] or few[-1:]
 
 
-def _fit_warps(tile: Tile, sizes: tuple[int, int]) -> Tile:
-    """A tile no wider than the product needs."""
+def _fit_warps(tile: Tile, sizes: tuple[int, int], products: int = 1) -> Tile:
+    """A tile no wider than the product needs, a warp's part with columns of all products of the main loop."""
     rows, columns = (min(b, max(FRAGMENT_SIZE, _power_above(s))) for b, s in zip(tile.block, sizes, strict=True))
-    return Tile((rows, columns), (min(rows, tile.warp[0]), min(columns, tile.warp[1])))
+    least = FRAGMENT_SIZE * products
+    columns = max(columns, least)
+    return Tile((rows, columns), (min(rows, tile.warp[0]), min(columns, max(tile.warp[1], least))))
 
 
 def _thread_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:

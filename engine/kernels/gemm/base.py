@@ -9,7 +9,7 @@ The main loop copies a tile, waits for it and uses it; `engine.pipeline` lets th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
@@ -79,7 +79,10 @@ class GemmLowering:
         self.group, self.nest, self.program = group, nest, group.program
         self._taken = taken
         self.loop, self.statement = self._contraction_loop()
-        self.after = tuple(s for s in nest.statements if s is not self.statement)
+        self.sibling = next((s for s in self.loop.statements if is_contraction(s) and s is not self.statement), None)
+        """Another product of the same rows in the main loop."""
+        self.products = tuple(s for s in (self.statement, self.sibling) if s is not None)
+        self.after = tuple(s for s in nest.statements if s not in self.products)
         """Statements after the contraction, in order."""
         self.has_whole_rows = any(s.reduction is not None for s in self.after)
         """Whether rows of the results are reduced: a block's tile then has all columns."""
@@ -111,7 +114,8 @@ class GemmLowering:
     def _sides(self) -> tuple[tuple[Member, ...], tuple[Member, ...], tuple[Member, ...]]:
         """Outer dimensions that are batches, rows (first factor only) and columns (second factor only)."""
         whole = reduced_columns(self.program.statements, self.statement)
-        self.factors, axes = factors_of(self.statement, whole), axes_of_contraction(self.statement, whole)
+        self.factors = factors_of(self.statement, whole)
+        axes = replace(axes_of_contraction(self.statement, whole), sibling=self.sibling)
         self.access = axes.factors
         self.axes = axes
         for factor, access in zip(self.factors, self.access, strict=True):
@@ -130,17 +134,17 @@ class GemmLowering:
 
     def begin(
         self, config: GemmConfig, threads: int, raster: int, is_swizzled: bool = False
-    ) -> tuple[Operand, Operand]:
-        """The operands of a block's tile; the emitter and the block's place are made.
+    ) -> tuple[Operand, ...]:
+        """The operands of a block's tile, the second one of each product; the emitter and the block's place are made.
 
         threads: of a block.  raster: rows of tiles that blocks walk down before they go one tile to the right: blocks
         that run together then share tiles of both operands in L2.  is_swizzled: as in `Tiling`.
         """
-        self.config, block = config, config.block[:2]
+        self.config, block = config, (config.block[0], config.block[1] // len(self.products))
         self.tiling = tiling = Tiling(self.loop.members, config.block[2], is_swizzled)
         counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
         self.steps = math.ceil(-(-self.depth // tiling.tile) / config.split_k)
-        self.tiles = self.tiles_of(block)
+        self.tiles = self.tiles_of(config.block[:2])
         self.emitter = Emitter(self.program, self.tiles * config.split_k, threads, self._taken)
         start = self._bind_block(block, counts, raster)
         batch = place(self.statement, self.batch, self.batch_variables)
@@ -151,7 +155,11 @@ class GemmLowering:
                 found.append(operand_of_codes(self.emitter, self._coded_factor(n), side, tiling))
             else:
                 found.append(choose_operand(self.emitter, self.statement, self.access[n], side, batch, tiling))
-        return found[0], found[1]
+        if self.sibling is not None:
+            _, access = axes_of_contraction(self.sibling).factors
+            side, where = found[1].side, place(self.sibling, self.batch, self.batch_variables)
+            found.append(choose_operand(self.emitter, self.sibling, access, side, where, tiling))
+        return tuple(found)
 
     def _coded_factor(self, n: int) -> CodedFactor:
         """The first (0) or the second factor, which is one of codes."""
@@ -166,8 +174,9 @@ class GemmLowering:
         )
 
     def tiles_of(self, block: tuple[int, int]) -> int:
-        """Tiles of the result, of all batches."""
-        counts = (-(-size // tile) for size, tile in zip(self.size, block, strict=True))
+        """Tiles of the result, of all batches.  block: rows, and columns of all products together."""
+        sizes = (self.size[0], self.size[1] * len(self.products))
+        counts = (-(-size // tile) for size, tile in zip(sizes, block, strict=True))
         return math.prod(m.extent for m in self.batch) * math.prod(counts)
 
     def _bind_block(self, block: tuple[int, int], counts: tuple[int, ...], raster: int) -> tuple[Index, Index]:
@@ -198,8 +207,9 @@ class GemmLowering:
         tiles = self.steps * self.config.split_k
         operands = tuple(with_window(emitter, operand, tiles, link) for operand in operands)
         plain = [one.copy for one in operands if one.codes is None]
-        self.has_whole_copies = len(plain) == 2 and all(c.width * c.element_bytes == VECTOR_BYTES for c in plain)
-        """Whether both tiles are copied in whole vectors, whose places are few."""
+        are_whole = (copy.width * copy.element_bytes == VECTOR_BYTES for copy in plain)
+        self.has_whole_copies = len(plain) == len(operands) and all(are_whole)
+        """Whether all tiles are copied in whole vectors, whose places are few."""
         with emitter.loop("tile", self.steps, link, unroll=False, always=True) as step:
             tile = self.part * self.steps + step
             for operand in operands:
@@ -218,18 +228,21 @@ class GemmLowering:
     def epilogue(self, owned: Owned, is_ours: tuple[Index, ...] = ()) -> None:
         """Round the sums, run the statements after the contraction, store: as wide as a thread's neighbours are."""
         emitter, link = self.emitter, self.results_link
-        vector = min(owned.vector, self.widest_result())
-        with emitter.loop("r", owned.shape[0], link) as r, emitter.loop("s", owned.shape[1] // vector, link) as s:
+        vector, columns = min(owned.vector, self.widest_result()), owned.shape[1] // len(self.products)
+        with emitter.loop("r", owned.shape[0], link) as r, emitter.loop("s", columns // vector, link) as s:
             lane = Index.of(LANE_OF_VECTOR) if vector > 1 else Index()
             emitter.extents[LANE_OF_VECTOR] = vector
             where = (owned.row(r), owned.column(s * vector))
-            self.elements(where, vector, owned.sums(r, s * vector + lane), is_ours)
+            totals = [owned.sums(r, s * vector + lane + n * columns) for n in range(len(self.products))]
+            self.elements(where, vector, totals, is_ours)
 
-    def elements(self, where: tuple[Index, Index], vector: int, total: Access, is_ours: tuple[Index, ...] = ()) -> None:
+    def elements(
+        self, where: tuple[Index, Index], vector: int, totals: Sequence[Access], is_ours: tuple[Index, ...] = ()
+    ) -> None:
         """Everything after the sum for `vector` neighbouring columns from a row and column on, and the stores.
 
-        total: the register that holds the sums, over the lanes of the vector.  is_ours: conditions (>= 0) under which
-        they are this thread's to store.
+        totals: for each product the register that holds its sums, over the lanes of the vector.  is_ours: conditions
+        (>= 0) under which they are this thread's to store.
         """
         emitter, link = self.emitter, self.results_link
         emitter.vector = vector
@@ -244,11 +257,14 @@ class GemmLowering:
         options = BlockOptions(
             mask=inside, store_mask=inside, stored=frozenset(self.program.outputs), dimensions=self.names
         )
+        # Sums of several products may be in one register: each has a name of its own here.
+        named = [Access(f"{s.name} in registers", ()) for s in self.products]
+        rounded = [self.round_total(*each) for each in zip(self.products, named, totals, strict=True)]
         evaluate_block(
             emitter,
-            [self.round_total(self.statement, total), *self.after],
+            [*rounded, *self.after],
             lambda st: place(st, self.nest.outer, variables),
-            {total.array: total},
+            {name.array: total for name, total in zip(named, totals, strict=True)},
             options,
         )
 
@@ -262,16 +278,16 @@ class GemmLowering:
             variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
         return variables
 
-    def round_total(self, statement: Statement, total: Access) -> Statement:
-        """A reduction as its total in the type of its array."""
+    def round_total(self, statement: Statement, total: Access, register: Access | None = None) -> Statement:
+        """A reduction as its total in the type of its array.  register: that holds it, where it has another name."""
         dtype = self.program.arrays[statement.write.array].dtype
-        is_exact = self.emitter.buffers[total.array].dtype == dtype
+        is_exact = self.emitter.buffers[(register or total).array].dtype == dtype
         return result_statement(statement, total if is_exact else Apply("cast", (total,), dtype))
 
     def widest_result(self) -> int:
         """Neighbouring results that can be read and written at once."""
         columns = {name: plain_iterator(row) or "" for name, row in self.free[1][-1].rows.items()}
-        return widest_result(self.program, self.statement, columns)
+        return widest_result(self.program, self.products, columns)
 
     def finish(
         self, constants: Mapping[str, int], assertions: tuple[tuple[str, str], ...], held: str,
@@ -279,7 +295,8 @@ class GemmLowering:
     ) -> TileProgram:  # fmt: skip
         """The tile program.  held: where the sums live, for the reader."""
         (rows, columns, depth), parts = self.config.block, self.config.split_k
-        shared = {"PARTS": parts} if parts > 1 else {}
+        shared = {"PRODUCTS": len(self.products)} if self.sibling else {}
+        shared |= {"PARTS": parts} if parts > 1 else {}
         placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
         placements |= self.combined
         tile = self.emitter.finish(
@@ -289,7 +306,7 @@ class GemmLowering:
                 "TILE_COLUMNS": columns, "TILE_DEPTH": depth, **shared, **constants,
             },
             assertions=assertions,
-            placements=placements | {self.statement.name: held},
+            placements=placements | {s.name: held for s in self.products},
             requests=requests,
             sequential=tuple(m.name for m in self.loop.members if m.parallel),
         )  # fmt: skip

@@ -19,6 +19,7 @@ from engine.kernels.gemm.thread_fragment import ThreadPart, fragment_elements, l
 from engine.kernels.gemm.thread_grid import ThreadPlace, thread_grid
 from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, pipeline_requests
+from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
@@ -36,6 +37,9 @@ def lower_contraction(
 ) -> TileProgram:
     """One kernel for a contraction and the element-wise statements after it.  taken: buffers of other parts of it."""
     gemm = GemmLowering(group, nest, taken)
+    if gemm.sibling is not None:
+        reason = f"{gemm.statement.operator} and {gemm.sibling.operator} share a main loop on tensor cores alone"
+        raise Unsupported("codegen", group.program.name, reason, "let them be two kernels, or ask for an intrinsic")
     config, raster = choose_for_cuda_cores(gemm, marks, machine)
     tile = _emit(gemm, config, raster)
     # The addresses and guards of windows stand beside the sums.

@@ -21,22 +21,22 @@ from engine.tensorize.bind import GemmAxes
 
 def epilogue_of(program: TensorProgram, axes: GemmAxes) -> Epilogue:
     """What follows the product of a group's program."""
-    anchor = axes.statement
-    after = [s for s in program.statements if s is not anchor]
-    collector, sums = _RequestCollector(program, axes), _result_statement(anchor)
+    anchor, products = axes.statement, [s for s in (axes.statement, axes.sibling) if s is not None]
+    after = [s for s in program.statements if s not in products]
+    collector, sums = _RequestCollector(program, axes), [_result_statement(s) for s in products]
     if axes.has_whole_rows:
         found = []
         for number, one in enumerate(passes(anchor, after)):
             of_rows = collector.requests([_result_statement(s) if s.reduction else s for s in one.of_rows])
-            elements = one.of_elements if number else (sums, *one.of_elements)
+            elements = one.of_elements if number else (*sums, *one.of_elements)
             parts = tuple(DTYPES[parts_dtype(s.reduction)] for s in one.reductions if s.reduction)
             found.append(PassRequests(of_rows, collector.requests(elements), parts))
     else:
-        found = [PassRequests((), collector.requests([sums, *after]))]
+        found = [PassRequests((), collector.requests([*sums, *after]))]
     still = {a for a in anchor.reads() if not any(index.iterators() for index in a.indices)}
     return Epilogue(
         passes=tuple(found),
-        widest=widest_result(program, anchor, {s.name: axes.columns[-1].name for s in program.statements}),
+        widest=widest_result(program, products, {s.name: axes.columns[-1].name for s in program.statements}),
         sum_bytes=DTYPES[program.arrays[anchor.write.array].dtype],
         factor_bytes=sum(DTYPES[program.arrays[a.array].dtype] for a in still),
     )

@@ -7,14 +7,14 @@ from functools import partial
 
 from engine.fusion.kinds import CONTRACTION
 from engine.fusion.nodes import FusionGroup
-from engine.fusion.row_epilogue import row_reductions
+from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.advise import advise_pipeline, intrinsic_of, row_pins, tile_scenario
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.limits import registers_of
-from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, product_misfit
 from engine.kernels.gemm.row_nest import row_nest
 from engine.kernels.gemm.space import product_tasks, refused_mappings
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
@@ -27,7 +27,6 @@ from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
-from engine.tensorize.bind import contraction_misfit
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tile.nodes import Buffer, TileProgram
 
@@ -75,12 +74,12 @@ def lower_product(
 ) -> TileProgram:
     """The tile program of a product under a schedule.  taken: buffers of other parts of its kernel."""
     anchor = next(s for s in group.program.statements if is_contraction(s))
-    if row_reductions(group.program.statements, anchor):
+    if reduced_columns(group.program.statements, anchor):
         nest = row_nest(group.program, tree, anchor)
     else:
         nest = loop_nest(group.program, tree)
     marks = Marks(nest)
-    intrinsic = marked_intrinsic(marks, setting, partial(contraction_misfit, anchor, group.program.arrays))
+    intrinsic = marked_intrinsic(marks, setting, partial(product_misfit, group.program))
     if intrinsic:
         return lower_tensor_cores(group, nest, marks, intrinsic, setting.machine, taken)
     return lower_contraction(group, nest, marks, setting.machine, taken)

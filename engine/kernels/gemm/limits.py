@@ -93,6 +93,9 @@ def _alignment(problem: GemmProblem, config: GemmConfig, machine: Target) -> str
     for what, size, unit in zip(("rows", "columns", "depths"), config.block, (m, n, k), strict=True):
         if size % unit:
             return f"no instruction divides {size} {what}: it computes {m} x {n} x {k}"
+    least = FRAGMENT_SIZE * problem.siblings
+    if problem.siblings > 1 and config.part[1] % least:
+        return f"{config.part[1]} columns of a warp, and {problem.siblings} products need {FRAGMENT_SIZE} each"
     return ""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from engine.cost.alcop_nodes import GemmProblem
 from engine.fusion.row_sides import reduced_columns
@@ -16,7 +17,7 @@ from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Access, Array, Literal, Statement, TensorProgram
 from engine.tensor.traffic import flop_counts
-from engine.tensorize.bind import GemmAxes, axes_of_contraction, multiplied_dtype
+from engine.tensorize.bind import GemmAxes, axes_of_contraction, contraction_misfit, multiplied_dtype
 from engine.tensorize.codes import sources_of
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig, Source
@@ -29,8 +30,22 @@ CORE = (1, 1, 4)
 def gemm_axes(program: TensorProgram) -> GemmAxes | None:
     """The axes of a program's contraction, of which blocks have whole rows where its results are reduced; None without
     a contraction."""
-    anchor = next((s for s in program.statements if is_contraction(s)), None)
-    return axes_of_contraction(anchor, reduced_columns(program.statements, anchor)) if anchor else None
+    anchor, sibling = products_of(program)
+    if anchor is None:
+        return None
+    return replace(axes_of_contraction(anchor, reduced_columns(program.statements, anchor)), sibling=sibling)
+
+
+def products_of(program: TensorProgram) -> tuple[Statement | None, Statement | None]:
+    """The product of a program, and another one in the same main loop; None where there is none."""
+    found = [s for s in program.statements if is_contraction(s)]
+    return next(iter(found), None), found[1] if len(found) > 1 else None
+
+
+def product_misfit(program: TensorProgram, intrinsic: Intrinsic) -> str:
+    """Why an instruction does not compute the product of a program, or one beside it; "" where it does."""
+    found = (contraction_misfit(s, program.arrays, intrinsic) for s in program.statements if is_contraction(s))
+    return next(filter(None, found), "")
 
 
 def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
@@ -44,7 +59,7 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmPro
     count = m * n * batch
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
-    arrays = [program.arrays[access.array] for access in axes.factors]
+    arrays, siblings = [program.arrays[access.array] for access in axes.factors], axes.siblings
     found = reaches(program, axes)
     first, second = (max(reach.along_side, reach.along_depth) for reach in found)
     size = found[0].element_bytes
@@ -57,11 +72,14 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmPro
         result_bytes=-(-results // count),
         unit=intrinsic.dtype if intrinsic else "",
         instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
-        distinct=(min(1.0, arrays[0].elements / (m * k * batch)), min(1.0, arrays[1].elements / (n * k * batch))),
+        distinct=(
+            min(1.0, arrays[0].elements / (m * k * batch)), min(1.0, arrays[1].elements * siblings / (n * k * batch))
+        ),
         sources=(found[0].sources, found[1].sources),
         widths=(first, second),
         finish=(max(0, flops - 2 * count * k) / count, special / count),
         has_whole_rows=axes.has_whole_rows,
+        siblings=siblings,
     )
 
 
@@ -105,12 +123,12 @@ def _reach_of_codes(program: TensorProgram, axes: GemmAxes, number: int, sources
     return Reach(size, *along, is_depth_inner, sources=sources)
 
 
-def widest_result(program: TensorProgram, anchor: Statement, columns: Mapping[str, str]) -> int:
+def widest_result(program: TensorProgram, products: Collection[Statement], columns: Mapping[str, str]) -> int:
     """Neighbouring results that can be read and written at once.
 
     columns: statement -> its iterator along which results are neighbours; "" or one that it lacks for none.
     """
-    statements = [result_statement(s, Literal(0.0, "float32")) if s is anchor else s for s in program.statements]
+    statements = [result_statement(s, Literal(0.0, "float32")) if s in products else s for s in program.statements]
     runs = {s.name: (columns[s.name],) for s in statements if columns[s.name] in s.extents}
     return vector_limit(statements, program, runs)
 

@@ -25,7 +25,7 @@ def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm
     assert axes is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
-        flops -= 2 * axes.statement.points
+        flops -= 2 * axes.statement.points * axes.siblings
     unpacking = unpacking_flops(axes)
     # Counted for each product, where a tile's elements are computed once for all rows or columns of its block.
     flops -= sum(unpacking) * axes.statement.points

@@ -82,11 +82,13 @@ def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrins
     marks.refuse(_ON_TENSOR_CORES)
     blocks, warps = [], []
     for side, members in enumerate(gemm.free):
+        products = gemm.axes.siblings if side == 1 else 1
         if side == 1 and gemm.has_whole_rows:
             blocks.append(_row_tile(gemm, marks, FRAGMENT_SIZE))
         else:
-            blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0]))
-        warps.append(marks.power("warp", min(32, blocks[-1]), min(WARPS[1], blocks[-1]), members, WARPS[0]))
+            blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0] * products))
+        most = min(WARPS[1], blocks[-1])
+        warps.append(marks.power("warp", min(32, blocks[-1]), most, members, WARPS[0] * products))
     loop = gemm.loop.members
     depth = marks.power("tile", 32, DEPTHS[1], loop, max(DEPTHS[0], intrinsic.k))
     while _parts(blocks, warps) > MAX_WARPS:

@@ -20,7 +20,7 @@ from engine.kernels.gemm.advise import advise_tiles, raster_entries
 from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
-from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes, product_misfit
 from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.kernels.gemm.work import work
@@ -231,10 +231,9 @@ def prune_programs(template: GemmTemplate, points: Iterable[Program], checks: Se
 
 def product_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) -> tuple[list[Task], list[Refused]]:
     """A task for each mapping of a contraction that has a kernel, that of `kernel` first; why others have none."""
-    anchor = next(s for s in kernel.program.statements if is_contraction(s))
     found: list[Task] = []
     refused: list[Refused] = []
-    for intrinsic in _intrinsics(anchor, kernel):
+    for intrinsic in _intrinsics(kernel):
         task = _task(group, kernel, intrinsic, compile_group)
         if isinstance(task, str):
             refused.append(Refused(intrinsic.name if intrinsic else CUDA_CORES, task))
@@ -244,11 +243,11 @@ def product_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) ->
     return sorted(found, key=lambda task: task.name != now), refused
 
 
-def _intrinsics(anchor: Statement, kernel: Kernel) -> Iterator[Intrinsic | None]:
+def _intrinsics(kernel: Kernel) -> Iterator[Intrinsic | None]:
     """What computes the contraction, and None for CUDA cores; alone what the user asks for, where that is one."""
     wish = asked_intrinsic(kernel)
     for intrinsic in INTRINSICS.values():
-        misfit = contraction_misfit(anchor, kernel.program.arrays, intrinsic)
+        misfit = product_misfit(kernel.program, intrinsic)
         if wish in ("", intrinsic.name) and not misfit and is_allowed(intrinsic, kernel.recipe.numerics):
             yield intrinsic
     if not wish:

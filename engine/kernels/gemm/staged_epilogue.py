@@ -35,7 +35,7 @@ class WarpTile:
     start: tuple[Index, Index]
     """First row and column of the product."""
     shape: tuple[int, int]
-    """Rows and columns."""
+    """Rows, and columns of all products together."""
     is_ours: tuple[Index, ...] = ()
     """Conditions (>= 0) under which they are this warp's to store."""
 
@@ -46,10 +46,11 @@ def store_results(gemm: GemmLowering, tile: WarpTile, owned: Owned) -> None:
     if vector < FEWEST_STAGED:
         gemm.epilogue(owned, tile.is_ours)
         return
-    emitter, link, columns = gemm.emitter, gemm.results_link, tile.shape[1]
+    emitter, link, width, products = gemm.emitter, gemm.results_link, tile.shape[1], len(gemm.products)
+    columns = width // products
     emitter.add(Comment(f"sums go through shared memory, {ROWS} rows at a time, so that a lane stores {vector}", link))
     results = _buffer(gemm, tile)
-    first = tile.warp * (ROWS * columns)
+    first = tile.warp * (ROWS * width)
     with emitter.loop("r", tile.shape[0] // ROWS, link) as r:
         _write(gemm, tile, owned, r, results, first)
         emitter.add(WarpSync(link))
@@ -57,8 +58,9 @@ def store_results(gemm: GemmLowering, tile: WarpTile, owned: Owned) -> None:
             chunk = emitter.bind("chunk", piece * WARP + tile.lane, link)
             row = chunk.floordiv(columns // vector, emitter.extents)
             column = chunk.mod(columns // vector, emitter.extents) * vector
-            total = _read(gemm, results, first + row * columns + column, vector)
-            gemm.elements((tile.start[0] + r * ROWS + row, tile.start[1] + column), vector, total, tile.is_ours)
+            at_row = first + row * width + column
+            totals = [_read(gemm, results, at_row + n * columns, vector) for n in range(products)]
+            gemm.elements((tile.start[0] + r * ROWS + row, tile.start[1] + column), vector, totals, tile.is_ours)
         emitter.add(WarpSync(link))
 
 

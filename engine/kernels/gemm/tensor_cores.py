@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.fusion.nodes import FusionGroup
+from engine.fusion.row_sides import factors_of
 from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.nodes import SUMS_AT_ONCE
@@ -79,8 +80,9 @@ def _emit(gemm: GemmLowering, config: GemmConfig, raster: int, intrinsic: Intrin
 class _Warps:
     """The warps of a block: where each stands in the tile, its fragments and its sums."""
 
-    def __init__(self, gemm: GemmLowering, intrinsic: Intrinsic, operands: tuple[Operand, Operand]) -> None:
+    def __init__(self, gemm: GemmLowering, intrinsic: Intrinsic, operands: tuple[Operand, ...]) -> None:
         self.gemm, self.intrinsic, self.operands = gemm, intrinsic, operands
+        self.products = len(gemm.products)
         config = self.config = gemm.config
         emitter, thread = gemm.emitter, Index.of("thread")
         link = Line((gemm.statement.name,), gemm.names)
@@ -95,23 +97,24 @@ class _Warps:
         self.lanes = Lanes(emitter, intrinsic, self.lane)
         self.origin = (
             emitter.bind("warp_row", warp.floordiv(across, emitter.extents) * config.part[0], link),
-            emitter.bind("warp_column", warp.mod(across, emitter.extents) * config.part[1], link),
+            emitter.bind("warp_column", warp.mod(across, emitter.extents) * (config.part[1] // self.products), link),
         )
-        self.prologues = tuple(prologue(factor, gemm.held) for factor in gemm.factors)
+        factors = (*gemm.factors, *(factors_of(s, ())[1] for s in gemm.products[1:]))
+        self.prologues = tuple(prologue(factor, gemm.held) for factor in factors)
         self.places = tuple(
             emitter.bind(
                 f"{operand.access.array}_lane",
-                self.lanes.first(operand, side == 0, self.origin[side], self.slice * self.depth),
+                self.lanes.first(operand, n == 0, self.origin[min(n, 1)], self.slice * self.depth),
                 link,
             )
-            for side, operand in enumerate(operands)
+            for n, operand in enumerate(operands)
         )
-        """Position in either tile of what this lane reads first."""
+        """Position in each tile of what this lane reads first."""
         self.count = (config.part[0] // intrinsic.m, config.part[1] // intrinsic.n)
-        """Instructions along the rows and the columns of a warp's tile."""
-        first, second = (operand.access.array for operand in operands)
+        """Instructions along the rows and the columns of a warp's tile, those of each product together."""
+        first, *second = (operand.access.array for operand in operands)
         self.first = emitter.register(f"{first}_part", self.lanes.word, (self.count[0], 4))
-        self.second = emitter.register(f"{second}_part", self.lanes.word, (self.count[1] // 2, 2, 2))
+        self.second = emitter.register(f"{'_'.join(second)}_part", self.lanes.word, (self.count[1] // 2, 2, 2))
         self.sums = emitter.register("acc", gemm.held, (*self.count, 2, PAIR))
         emitter.declare(self.sums, gemm.nothing)
         self.slices = Sliced(
@@ -131,25 +134,28 @@ class _Warps:
         emitter, link, intrinsic = self.gemm.emitter, self.gemm.link, self.intrinsic
         rows, columns = self.count
         emitter.add(Comment(f"fragments of {intrinsic.k} depths from the tiles, then every product of two", link))
-        sides = ((0, "r", self.first, rows), (1, "p", self.second, columns // 2))
+        each = columns // 2 // self.products
+        sides = [(0, "r", self.first, rows, 0)]
+        sides += [(1 + n, "p", self.second, each, n * each) for n in range(self.products)]
         with emitter.loop("step", self.depth // intrinsic.k, link, always=True) as step:
-            for side, counter, name, fragments in sides:
-                emitter.declare(name)
+            for n, counter, name, fragments, before in sides:
+                if not before:
+                    emitter.declare(name)
                 with emitter.loop(counter, fragments, link) as number:
-                    operand = self.operands[side]
-                    place = operand.local(number * FRAGMENT_SIZE, step * intrinsic.k) + self.places[side]
-                    self.lanes.load(Slot(name, (number,)), operand, side == 0, place, link)
-            for side, counter, name, fragments in sides:
-                if self.prologues[side] is not None:
+                    operand = self.operands[n]
+                    place = operand.local(number * FRAGMENT_SIZE, step * intrinsic.k) + self.places[n]
+                    self.lanes.load(Slot(name, (number + before,)), operand, n == 0, place, link)
+            for n, counter, name, fragments, before in sides:
+                if self.prologues[n] is not None:
                     with emitter.loop(counter, fragments, link) as number:
-                        element = f"{self.operands[side].access.array}_element"
-                        self.lanes.map(Slot(name, (number,)), self.prologues[side], element, link)
+                        element = f"{self.operands[n].access.array}_element"
+                        self.lanes.map(Slot(name, (number + before,)), self.prologues[n], element, link)
             self.lanes.multiply(self.sums, self.count, lambda r: Slot(self.first, (r,)), self.second, link)
 
     def tile(self) -> WarpTile:
         """Where the sums of this thread's warp belong."""
         slices, (rows, columns) = self.slices, self.config.part
-        first, second = (o.side.start + origin for o, origin in zip(self.operands, self.origin, strict=True))
+        first, second = (o.side.start + origin for o, origin in zip(self.operands, self.origin, strict=False))
         warp = Index.of("thread").floordiv(WARP, self.gemm.emitter.extents)
         return WarpTile(
             lane=self.lane,

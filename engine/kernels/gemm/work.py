@@ -92,10 +92,13 @@ class _TileWork:
         self.is_ragged = (sizes[0] % rows > 0, sizes[1] % columns > 0)
         self.steps = math.ceil(-(-problem.k // depth) / config.split_k)
         first, second = (
-            choose_copy(reach, (side, depth), (size, problem.k), self.threads)
-            for reach, side, size in zip(gemm.reaches, config.block, sizes, strict=False)
+            choose_copy(reach, (side // products, depth), (size // products, problem.k), self.threads)
+            for reach, side, size, products in zip(
+                gemm.reaches, config.block, sizes, (1, problem.siblings), strict=False
+            )
         )
-        self.copies: tuple[TileCopy, TileCopy] = (first, second)
+        self.copies: tuple[TileCopy, ...] = (first, *[second] * problem.siblings)
+        """Of the tile of the first factor, and of those of the second of each product."""
         self.shares = min(config.slices, config.part[0] // (FRAGMENT_SIZE if self.on_tensor_cores else 1))
         """Slices that finish sums: no more than rows of instructions, on CUDA cores than rows of a thread."""
         self.results = math.prod(config.part) // problem.lanes // self.shares
@@ -112,7 +115,7 @@ class _TileWork:
         """Rows of a thread's results, and neighbouring columns that it owns together."""
         self.vector = epilogue.widest if self.is_staged else min(epilogue.widest, neighbours)
         """Neighbouring results of a thread that are read and written at once."""
-        self.vectors = self.results // (self.rows * self.vector)
+        self.vectors = self.results // (self.rows * self.vector * problem.siblings)
         """Of one row."""
         across = columns // part[1]
         self.groups = across if self.on_tensor_cores else across // min(across, WARP)
@@ -141,7 +144,7 @@ class _TileWork:
         (rows, columns), (step, times) = self.config.part, self._fragments
         if self.on_tensor_cores:
             return (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES * times
-        return step * times * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=True))
+        return step * times * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=False))
 
     @property
     def code_loads(self) -> Loads:
@@ -171,7 +174,7 @@ class _TileWork:
         """In the main loop."""
         step, times = self._fragments
         depths, passes = self.config.block[2] // self.config.slices, 0
-        for side, (copy, owned) in enumerate(zip(self.copies, self.config.part, strict=True)):
+        for side, (copy, owned) in enumerate(zip(self.copies, self.config.part, strict=False)):
             size, stride = copy.element_bytes, copy.stride(is_swizzled=False)
             run = step if copy.depth_inner else min(fragment_elements(size), owned)
             apart = (stride * size, depths * size) if copy.depth_inner else (run * size, depths * stride * size)
