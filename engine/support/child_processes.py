@@ -113,9 +113,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_reaper)
 
 
-def end_with_parent() -> None:
-    """Make this process end soon after its parent; called once, by the main function of a Python child."""
-    parent = os.getppid()
+def end_with_parent(parent: int | None = None) -> None:
+    """Make this process end soon after its parent; called once, by the main function of a Python child.
+
+    parent: its process id, where it was told; else who is the parent now, which may have ended before this was called.
+    """
+    parent = os.getppid() if parent is None else parent
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 
 from engine.support.child_processes import end_with_parent
@@ -48,5 +49,7 @@ def process_pool(count: int) -> ProcessPoolExecutor:
 
 def _begin() -> None:
     """In a process of the pool, before its first work: what libraries print is no part of the parent's output."""
-    end_with_parent()
+    parent = parent_process()
+    assert parent is not None, "only processes of a pool begin here"
+    end_with_parent(parent.pid)  # it may have been killed while this process imported the program
     os.dup2(2, 1)
