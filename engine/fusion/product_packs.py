@@ -6,6 +6,7 @@ Two whose results meet element by element, gate and up, may even share their mai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
 
 from engine.fusion.group_signature import likeness
@@ -50,6 +51,11 @@ class _ProductPacker(Regrouping):
             for first in range(0, len(members) - 1, MOST_PRODUCTS):
                 yield members[first : first + MOST_PRODUCTS]
 
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        """Statement -> its place in the program."""
+        return {s.name: n for n, s in enumerate(self._before.program.statements)}
+
     def try_to_pair(self, pair: Sequence[int]) -> None:
         """One group in the place of two, one of which reads what the other one makes, where one main loop is faster."""
         if not self.groups.keys() >= set(pair):
@@ -60,7 +66,8 @@ class _ProductPacker(Regrouping):
         if made[0].isdisjoint(read[1]) and made[1].isdisjoint(read[0]):
             return
         both = {s.name: s for statements, _ in parts for s in statements}
-        statements = products_first([s for s in self._before.program.statements if s.name in both])
+        own = sorted(self._place[name] for name in both if name in self._place)
+        statements = products_first([self._before.program.statements[n] for n in own])
         if len(statements) < len(both) or not self._may_be_one(statements, pair):
             return
         self._try(pair, statements, paired_shape, "pair")
