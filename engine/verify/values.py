@@ -13,12 +13,13 @@ from engine.fusion.nodes import FusionGroup
 from engine.fusion.operator_folding import Folded
 from engine.fusion.plan import fold_program
 from engine.fusion.split_reductions import in_parts
-from engine.graph.nodes import OperatorGraph
+from engine.graph.nodes import DTYPES, OperatorGraph
 from engine.support.budgets import MAX_REFERENCE_BYTES
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.evaluate import temporaries
 from engine.tensor.lower import lower_supported
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.terms import HALVES
 
 KEPT_BYTES = 2**30
 """Of a graph's tensors, up to which the reference keeps all of them: other plans of the same graph need others."""
@@ -60,11 +61,14 @@ def group_values(group: FusionGroup, seed: int = 0) -> tuple[dict[str, np.ndarra
 
 
 def bytes_of_values(group: FusionGroup) -> int:
-    """Bytes of a graph's inputs, all of which are drawn, and of the arrays that a check of a group needs."""
+    """Bytes of a graph's inputs, all of which are drawn, and of the arrays that a check of a group needs.
+
+    Floats of 16 bits count with the float32 copy that ONNX Runtime computes with.
+    """
     graph = group.graph
     assert graph is not None
-    needed = {*graph.inputs, *_outside_tensors(group)} & graph.tensors.keys()
-    return sum(graph.tensors[name].bytes for name in needed)
+    needed = [graph.tensors[name] for name in {*graph.inputs, *_outside_tensors(group)} & graph.tensors.keys()]
+    return sum(one.bytes + (DTYPES["float32"] * one.elements if one.dtype in HALVES else 0) for one in needed)
 
 
 def refusal(group: FusionGroup, because: str = "") -> Unsupported:
