@@ -74,7 +74,7 @@ def cut_kernel(kernel: Kernel) -> Kernel | None:
 
 
 def _input_shapes(kernel: Kernel, small: Shrunk) -> Mapping[str, Sequence[int]] | None:
-    """Input of the file -> its shape as the smaller group reads it; None where an input is not one array, whole."""
+    """Input of the file -> its shape as the smaller group reads it; None where one is no array in the file's order."""
     group, graph = kernel.group, kernel.group.graph
     instance = group.instances[0]
     if graph is None or graph.source is None or instance.parts or instance.orders:
@@ -82,6 +82,15 @@ def _input_shapes(kernel: Kernel, small: Shrunk) -> Mapping[str, Sequence[int]] 
     arrays = {instance.arrays[name]: name for name in group.program.inputs}
     if not arrays.keys() >= set(graph.inputs):
         return None
-    if any(graph.tensors[name].shape != group.program.arrays[arrays[name]].shape for name in graph.inputs):
-        return None
-    return {name: small.cuts[arrays[name]] for name in graph.inputs}
+    shapes: dict[str, Sequence[int]] = {}
+    for name in graph.inputs:
+        array, shape = arrays[name], list(graph.tensors[name].shape)
+        # Axes of one element are no part of a program's arrays.
+        places = [at for at, size in enumerate(shape) if size > 1]
+        axes = [axis for axis, size in enumerate(group.program.arrays[array].shape) if size > 1]
+        if [shape[at] for at in places] != [group.program.arrays[array].shape[axis] for axis in axes]:
+            return None
+        for at, axis in zip(places, axes, strict=True):
+            shape[at] = small.cuts[array][axis]
+        shapes[name] = shape
+    return shapes

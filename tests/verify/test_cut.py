@@ -65,6 +65,12 @@ def test_a_convolution_is_cut_along_its_batch(tmp_path: Path) -> None:
     assert found.status == "pass" and "x[2, 8, 30, 30], w[8, 8, 3, 3]" in found.message
 
 
+def test_axes_of_one_element_stay_in_the_file(tmp_path: Path) -> None:
+    proto = model([node("Mul", "x s", "m"), node("Relu", "m", "y")], {"x": (1003, 1, 500), "s": (1003, 1, 1)}, ["y"])
+    found = engine.check(kernel_of(save(tmp_path / "m.onnx", proto)))
+    assert found.status == "pass" and "blocks ran with x[107, 244]" in found.message
+
+
 def test_blocks_of_the_large_launch_that_leave_elements_out_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
