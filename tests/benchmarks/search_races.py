@@ -86,7 +86,7 @@ class Space:
 
     def __init__(self, task: Task, programs: Sequence[Program]) -> None:
         self.programs, self.dimensions = tuple(programs), task.dimensions
-        self.rank, self.features = task.rank, task.features
+        self.rank, self.accesses, self.features = task.rank, task.accesses, task.features
 
 
 def of_operator(operator: Operator, size: int, store: Path, processes: int, race: Race) -> tuple[Outcome, Times]:
