@@ -62,7 +62,8 @@ def cut_kernel(kernel: Kernel) -> Kernel | None:
         return None
     small = shrink_by(group, math.ceil(needed / AIM))
     shapes = None if small is None else _input_shapes(kernel, small)
-    if small is None or shapes is None or graph is None:
+    marked = max(group.program.arrays[name].elements for name in group.program.outputs)  # a byte each
+    if small is None or shapes is None or graph is None or marked > MAX_REFERENCE_BYTES:
         raise refusal(group)
     if compile_group(group, kernel.recipe).source != kernel.source:
         raise refusal(group, ", and its text is not what its recipe makes")
