@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 
 from app.session.client import COMMAND
 from app.shell.window import Window
+from engine.documents.model import launch_of_operators
 from tests.app.driving import settle
 from tests.support import large_models
 from tests.support.stalls import STALL_MS, assert_fluent_in
@@ -94,12 +95,14 @@ def open_and_find_the_last(window: Window, qtbot: object, path: Path) -> None:
     settle(window, qtbot, OPENED)
     scene = window.panels.graph.scene
     assert 1 < len(scene.drawing.placed) <= LEVEL and not scene.opened
-    last = next(each for each in reversed(window.workspace.model.operators) if each.node)
+    model = window.workspace.model
+    launch_of = launch_of_operators(model)
+    last = next(each for each in reversed(model.operators) if each.name in launch_of)
     typed(window, qtbot, f"/{last.name}$/")
     assert [hit.title for hit in listed(window) if hit.node] == [last.name]
     qtbot.keyClick(window.search, Qt.Key.Key_Down)  # type: ignore[attr-defined]
     qtbot.keyClick(window.search, Qt.Key.Key_Return)  # type: ignore[attr-defined]
     settle(window, qtbot, OPENED)
-    item = scene.item_of(last.node)
+    item = scene.item_of(launch_of[last.name].id)
     assert item is not None and scene.look.is_selected(item.placed)
     assert window.panels.graph.canvas._sight().contains(item.sceneBoundingRect().center())
