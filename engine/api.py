@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,12 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.compilation import Observer, compile_for, default_recipe, predict_kernel, schedule_for
+from engine.compilation import (
+    Observer,
+    compile_for,
+    default_recipe,
+    fusion_request,
+    predict_kernel,
+    schedule_for,
+)
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.cpu.estimate import CpuPrediction
 from engine.cpu.nodes import AnyKernel, CpuKernel
-from engine.default_works import fusion_request
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import WarpDoc
 from engine.documents.mappings import MappingsDoc
@@ -62,7 +67,7 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
 
 def fuse(
     graph: OperatorGraph, target: str = DEFAULT_TARGET, policy: str = DEFAULT_POLICY, fixed: Fixed | None = None,
-    numerics: Mapping[str, str] | None = None, executor: Executor | None = None,
+    numerics: Mapping[str, str] | None = None,
 ) -> FusionPlan:  # fmt: skip
     """Plan the kernels of a graph.  fixed: what a person decided about groups; it stays, and the rest is explored.
 
@@ -74,7 +79,6 @@ def fuse(
     numerics: how kernels round, as in `Recipe`; by default {"arithmetic": "opmath"} on GPUs where there are 16-bit
     floats: float32 inside a kernel, rounded where a value is stored, functions approximated.
 
-    executor: of processes that may compile some of the kernels that are weighed; the plan is the same.
     Raises BadInput for an unknown target or policy, and where a fixed group cannot be one kernel.
     """
     machine = find_machine(target)
@@ -82,7 +86,7 @@ def fuse(
         raise BadInput("fuse", f"policy {policy}", "is not known", f"use one of {', '.join(POLICIES)}")
     with cycles_left_alone():
         program, unsupported = lowering(graph)
-        return plan(graph, program, unsupported, fusion_request(program, machine, policy, fixed, numerics, executor))
+        return plan(graph, program, unsupported, fusion_request(program, machine, policy, fixed, numerics))
 
 
 def schedule(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:

@@ -6,17 +6,21 @@ rewrites -> dependences -> constraint tree -> schedule -> legality -> tile progr
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.cost.calibration import calibration_stamp
-from engine.cost.estimate import estimate
-from engine.cost.nodes import Prediction
+from engine.cost.estimate import estimate, model_microseconds
+from engine.cost.nodes import Prediction, Work
 from engine.cpu.compile import compile_cpu, default_cpu_recipe
 from engine.cpu.estimate import CpuPrediction, estimate_cpu
 from engine.cpu.nodes import AnyKernel, CpuKernel
+from engine.fusion.group_programs import structure_of
 from engine.fusion.nodes import FusionGroup, FusionPlan
+from engine.fusion.partition import FusionRequest
+from engine.fusion.stitching.nodes import Fixed
 from engine.kernels import families
 from engine.kernels.advised import AdvisedKernels
 from engine.kernels.families import family_of, lower
@@ -34,11 +38,14 @@ from engine.scheduling.nodes import HONOURED, RELAXED, WHOLE, Conflict, Leaf, Op
 from engine.scheduling.solve import schedule
 from engine.scheduling.tiling import fold_tiles
 from engine.scheduling.untaken_entries import NoKernel, not_taken, refusal
-from engine.support.errors import Fault, Illegal, Unsupported
+from engine.support.errors import EngineError, Fault, Illegal, Unsupported
+from engine.target import Target
 from engine.target import target as find_target
+from engine.target.cpu import CpuTarget
 from engine.target.machines import is_cpu
 from engine.tensor.nodes import TensorProgram
-from engine.tensor.numerics import is_opmath, with_arithmetic
+from engine.tensor.numerics import default_numerics, is_opmath, with_arithmetic
+from engine.tensorize.numerics import check_numerics
 from engine.tile.check import check_tile
 from engine.tile.nodes import TileProgram
 from engine.tile.opmath import compute_in_float32
@@ -47,6 +54,10 @@ from engine.tile.work import work_of_tile
 
 Observer = Callable[[str, object, object], None]
 """Called with (stage, value before, value after) as each stage finishes."""
+MOST_WORKS = 4096
+"""Structures whose `default_work` is cached: more than the largest models have."""
+_works: dict[tuple[Hashable, ...], Work | None] = {}
+"""(structure, target, its calibration, numerics) -> the work of the default kernel."""
 _kernels = AdvisedKernels()
 """Those of the default recipes, which are compiled next."""
 
@@ -71,17 +82,67 @@ def default_recipe(
         found = {group.name: default_cpu_recipe(group, name).groups[group.name] for group in groups}
         return Recipe(target=name, numerics=numerics, groups=found)
     setting = Setting(find_target(target or what.target), numerics)
-    stamp, found = stamp_of(setting.machine.name, setting.numerics), {}
+    stamp, found = _stamp(setting.machine.name, setting.numerics), {}
     for group in groups:
-        found[group.name], kernel = families.advise(group, setting, compile_for_advice)
+        found[group.name], kernel = families.advise(group, setting, _compile_for_advice)
         if kernel is not None:
             _kernels.keep(found[group.name], group, stamp, kernel)
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=found)
 
 
-def stamp_of(target: str, numerics: Mapping[str, str]) -> tuple[Hashable, ...]:
+def _stamp(target: str, numerics: Mapping[str, str]) -> tuple[Hashable, ...]:
     """What a kernel depends on beside its group and advice: some families choose among theirs by calibrated times."""
     return target, calibration_stamp(target), tuple(sorted(numerics.items()))
+
+
+def default_work(group: FusionGroup) -> Work | None:
+    """What one launch of a group's kernel does under its advisers' recipe; None where they advise none that there is.
+
+    Cached by the structure of the group's program: what fusion compiled to judge a group is not compiled again to
+    predict the plan, nor when the graph is fused again.
+    """
+    key = structure_of(group.program, group.kind), *_stamp(group.target, group.numerics)
+    if key not in _works:
+        try:
+            setting = Setting(find_target(group.target), group.numerics)
+            kernel = families.advise(group, setting, _compile_for_advice)[1]
+        except Unsupported:  # its family has no kernel of it
+            kernel = None
+        while len(_works) >= MOST_WORKS:
+            del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
+        _works[key] = None if kernel is None else kernel.facts
+    return _works[key]
+
+
+def default_microseconds(group: FusionGroup) -> float:
+    """What one launch of a group's kernel is predicted to take under its advisers' recipe; infinite without a kernel.
+
+    By the figures of its target's description: what is fused never depends on a user's calibration.
+    """
+    if is_cpu(group.target):
+        try:
+            return predict_kernel(compile_cpu(group, options=Options(repairing=0.0))).microseconds
+        except EngineError:
+            return math.inf
+    work = default_work(group)
+    # One candidate that cannot be had is no reason to fuse nothing.
+    return math.inf if work is None else model_microseconds(work, find_target(group.target))
+
+
+def fusion_request(
+    program: TensorProgram, machine: Target | CpuTarget, policy: str, fixed: Fixed | None,
+    numerics: Mapping[str, str] | None,
+) -> FusionRequest:  # fmt: skip
+    """What kernels a lowered graph is to be partitioned into, judged by what their default ones take.
+
+    Raises BadInput for numerics that no stage follows.
+    """
+    is_gpu = isinstance(machine, Target)
+    described = machine if isinstance(machine, Target) else machine.for_fusion()
+    if numerics is None:
+        numerics = default_numerics(program) if is_gpu else {}
+    check_numerics(numerics, "numerics")
+    return FusionRequest(policy, described, default_microseconds, fixed or Fixed(), numerics, packing=is_gpu)
 
 
 def schedule_group(group: FusionGroup, recipe: Recipe | None = None) -> Scheduled:
@@ -152,7 +213,7 @@ def compile_group(
     if is_cpu(target):
         raise Unsupported("codegen", group.name, f"{target} is a CPU: this is told of kernels for GPUs", "name a GPU")
     recipe = recipe or default_recipe(group)
-    advised = _kernels.find(recipe.groups.get(group.name, ()), group, stamp_of(recipe.target, recipe.numerics))
+    advised = _kernels.find(recipe.groups.get(group.name, ()), group, _stamp(recipe.target, recipe.numerics))
     if advised is not None and observe is None:  # advisers require nothing that it could lack
         return _with_text(replace(advised, group=group, recipe=recipe))
     kernel = _compile_unchecked(group, recipe, observe, options=options)
@@ -319,7 +380,7 @@ class _Codegen:
         return piped
 
 
-def compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
+def _compile_for_advice(group: FusionGroup, recipe: Recipe) -> Kernel:
     """The kernel of a recipe by the family that it asks for, without text; it may not take every required entry."""
     return _compile_unchecked(group, recipe, None, fitting_only=True)
 

@@ -35,7 +35,6 @@ from typing import Any, TextIO, TypeVar, get_type_hints
 import engine
 from engine.compilation import compile_for
 from engine.cpu.nodes import CpuKernel
-from engine.default_works import another_core
 from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import QUESTIONS, FusionEdit
 from engine.documents.model import ModelDoc, OperatorDoc, ProblemDoc
@@ -140,9 +139,8 @@ class Service:
         keep = partial(send_ahead, send)
 
         def plan_kernels() -> tuple[tuple[OperatorDoc, ...], FusionPlan]:
-            with another_core(len(graph.operators)) as executor:
-                operators = keep("operators", operator_docs(graph))  # the window reads them meanwhile
-                return operators, engine.fuse(graph, target, fixed=fixed, numerics=numerics, executor=executor)
+            operators = keep("operators", operator_docs(graph))  # the window reads them meanwhile
+            return operators, engine.fuse(graph, target, fixed=fixed, numerics=numerics)
 
         operators, plan = time_stage("fuse", "planning the kernels", plan_kernels)
         document = time_stage(

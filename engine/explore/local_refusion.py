@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import astuple, replace
 from functools import cached_property
 
-from engine.default_works import default_microseconds
+from engine.compilation import default_microseconds
 from engine.fusion.nodes import FusionPlan
 from engine.fusion.partition import FusionRequest, Partition
 from engine.fusion.plan import build_partition

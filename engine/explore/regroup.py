@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.default_works import default_microseconds
+from engine.compilation import default_microseconds
 from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED

@@ -69,10 +69,6 @@ class ShapeCache:
         self._found: dict[Hashable, tuple[tuple[str, ...], Shape | str]] = {}
         """Key -> names of the first statements that had it, and their loop space or why they have none."""
 
-    def has(self, key: Hashable) -> bool:
-        """Whether what a key says was looked for."""
-        return key in self._found
-
     def find(self, key: Hashable, statements: Sequence[Statement], find: Callable[[], Shape | str]) -> Shape | str:
         """The loop space of statements, in their own names; or why they have none.  key: equal where `find` is."""
         first, shape = self.first(key, statements, find)

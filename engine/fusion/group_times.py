@@ -1,7 +1,7 @@
 """What candidate groups would take: each becomes a group as a plan would have it, and its kernel is estimated.
 
 Fusion stands below the kernels and cannot make one.  Whoever asks for a plan says how long the kernel of a group takes
-(`engine.default_works`), so a decision rests on the figures that are shown of the kernel afterwards.
+(`engine.compilation.default_microseconds`), so a decision rests on the figures that are shown of the kernel afterwards.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.fusion.group_programs import Built, GroupBuilder
+from engine.fusion.group_programs import GroupBuilder
 from engine.fusion.group_signature import ShapeCache
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import Shape
@@ -20,8 +20,6 @@ from engine.tensor.traffic import compulsory_bytes
 
 GroupTime = Callable[[FusionGroup], float]
 """Microseconds of one launch of a group's kernel as its family advises it; infinite where it has none."""
-Expect = Callable[[FusionGroup], None]
-"""Is told of groups whose time will probably be asked for, so that another core can work it out meanwhile."""
 Group = tuple[tuple[Statement, ...], Shape]
 
 
@@ -55,22 +53,19 @@ class GroupTimes:
     """Times of groups of one program, asked once for all that differ in names alone."""
 
     def __init__(
-        self, program: TensorProgram, target: Target, time_of: GroupTime, numerics: Mapping[str, str],
-        expect: Expect | None = None,
-    ) -> None:  # fmt: skip
+        self, program: TensorProgram, target: Target, time_of: GroupTime, numerics: Mapping[str, str]
+    ) -> None:
         self.target = target
-        self._program, self._time_of, self._numerics, self._expect = program, time_of, numerics, expect
+        self._program, self._time_of, self._numerics = program, time_of, numerics
         self._builder = GroupBuilder(program, frozenset(), {})
-        self._known: dict[str, tuple[float, int]] = {}
-        """Structure -> `figures`."""
-        self._loops, self._shapes = ShapeCache(), ShapeCache()
-        """By the keys of `faster_shape`: loop spaces that a kernel could have, and those of kernels that pay."""
+        self._known: dict[Hashable, float] = {}
+        self._shapes = ShapeCache()
         self._savings: dict[Hashable, Saving] = {}
         """What one kernel saves, by the keys of `faster_shape`."""
 
     def of(self, program: TensorProgram) -> GroupTimes:
         """Those of another program; groups that both have are not looked at again."""
-        found = GroupTimes(program, self.target, self._time_of, self._numerics, self._expect)
+        found = GroupTimes(program, self.target, self._time_of, self._numerics)
         found._known = self._known
         return found
 
@@ -85,7 +80,7 @@ class GroupTimes:
         """
 
         def judge() -> Shape | str:
-            shape = self._loops.find(key, whole, find)
+            shape = find()
             if isinstance(shape, str):
                 return shape
             saving = self._savings[key] = self.saving((whole, shape), parts)
@@ -93,18 +88,6 @@ class GroupTimes:
 
         shape = self._shapes.find(key, whole, judge)
         return shape if isinstance(shape, str) else (shape, self._savings[key])
-
-    def expect(
-        self, key: Hashable, whole: tuple[Statement, ...], parts: Sequence[Group], find: Callable[[], Shape | str]
-    ) -> None:
-        """Say that `faster_shape` will probably be asked for this."""
-        if self._expect is None or self._loops.has(key):
-            return
-        shape = self._loops.find(key, whole, find)
-        for group in () if isinstance(shape, str) else ((whole, shape), *parts):
-            built = self._build(*group)
-            if built.structure not in self._known:
-                self._expect(self._candidate(built))
 
     def saving(self, whole: Group, parts: Iterable[Group]) -> Saving:
         """What one group saves in the place of others."""
@@ -114,24 +97,18 @@ class GroupTimes:
 
     def figures(self, statements: Sequence[Statement], shape: Shape) -> tuple[float, int]:
         """(microseconds, bytes of global memory) of a group."""
-        built = self._build(statements, shape)
+        built = self._builder.build_alone(statements, shape, self._program.needed_outside(statements))
         if built.structure not in self._known:
-            time = self._time_of(self._candidate(built))
-            self._known[built.structure] = time, sum(compulsory_bytes(built.program))
-        return self._known[built.structure]
-
-    def _build(self, statements: Sequence[Statement], shape: Shape) -> Built:
-        return self._builder.build_alone(statements, shape, self._program.needed_outside(statements))
-
-    def _candidate(self, built: Built) -> FusionGroup:
-        return FusionGroup(
-            name="candidate",
-            title="",
-            kind=built.kind.name,
-            program=built.program,
-            instances=(built.instance,),
-            edges=(),
-            because="",
-            target=self.target.name,
-            numerics=self._numerics,
-        )
+            group = FusionGroup(
+                name="candidate",
+                title="",
+                kind=built.kind.name,
+                program=built.program,
+                instances=(built.instance,),
+                edges=(),
+                because="",
+                target=self.target.name,
+                numerics=self._numerics,
+            )
+            self._known[built.structure] = self._time_of(group)
+        return self._known[built.structure], sum(compulsory_bytes(built.program))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.fusion.anchors import is_product
 from engine.fusion.group_signature import Patterns
-from engine.fusion.group_times import Expect, Group, GroupTime, GroupTimes, Saving
+from engine.fusion.group_times import Group, GroupTime, GroupTimes, Saving
 from engine.fusion.legality import KernelLegality
 from engine.fusion.shape import Shape
 from engine.fusion.split_reductions import in_parts
@@ -37,8 +37,6 @@ class FusionRequest:
     """How kernels round, which decides what they take."""
     packing: bool = True
     """Whether independent kernels may share a launch."""
-    expect: Expect | None = None
-    """Is told of kernels that `time_of` will probably be asked for; None where nothing comes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def partition(program: TensorProgram, without_kernel: Sequence[Operator], reques
     """
     program = in_parts(program) if request.policy == STITCH else program
     fits = KernelLegality(program.arrays, request.target)
-    times = GroupTimes(program, request.target, request.time_of, request.numerics, request.expect)
+    times = GroupTimes(program, request.target, request.time_of, request.numerics)
     steps = steps_of(program, without_kernel, fits, times, request.fixed)
     patterns = Patterns(program.arrays, ())
     assessor = Assessor(steps.flow, fits, patterns.statement, request.target, request.fixed)
@@ -169,7 +167,7 @@ def _with_copies(program: TensorProgram, steps: Steps, chosen: ChosenKernels, re
         groups.append((name_parts(statements, arrays, views), shape))
     ordered = tuple(s for group, _ in groups for s in group)
     program = replace(program, arrays=arrays, statements=ordered)
-    times = GroupTimes(program, request.target, request.time_of, request.numerics, request.expect)
+    times = GroupTimes(program, request.target, request.time_of, request.numerics)
     return Partition(program, tuple(groups), chosen, times, tuple(order), views)
 
 

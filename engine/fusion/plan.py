@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.channels_last import store_channels_last
@@ -18,16 +17,13 @@ from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import FusionRequest, Partition, partition
 from engine.fusion.product_packs import with_product_packs
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
-from engine.fusion.recurrent_steps import expect_recurrent_steps, with_recurrent_steps
-from engine.fusion.row_groups import expect_rows, with_rows
+from engine.fusion.recurrent_steps import with_recurrent_steps
+from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
 from engine.fusion.whole_reductions import with_whole_reductions
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.grouping import group_by
 from engine.tensor.nodes import TensorProgram
-
-MANY_PAIRS = 64
-"""Different groups behind each other from which on a graph is irregular: equal layers have a dozen."""
 
 
 def plan(
@@ -78,18 +74,9 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
     if request.policy != STITCH:
         return parts
     parts = with_whole_reductions(parts, fixed, program)
-    if request.expect is not None and _is_irregular(parts):
-        expect_rows(parts)
-        expect_recurrent_steps(parts)
     found = with_rows(with_attention(parts, parts.program, fixed), parts, fixed)
     found = with_recurrent_steps(found, parts, fixed)
     return with_product_packs(found, parts, fixed) if request.packing else found
-
-
-def _is_irregular(parts: Partition) -> bool:
-    """Whether so many different kernels will be weighed that saying ahead which takes less time than it saves."""
-    kinds = (tuple([s.form for s in statements]) for statements, _ in parts.groups)
-    return len(set(pairwise(kinds))) >= MANY_PAIRS
 
 
 def fold_program(program: TensorProgram, graph: OperatorGraph) -> Folded:

@@ -8,7 +8,7 @@ Each block then reads all of r in every step: that pays for small matrices, wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.fusion.group_signature import likeness
@@ -45,15 +45,6 @@ def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) 
     for steps in recurrences:
         joiner.try_to_join(steps)
     return joiner.partition()
-
-
-def expect_recurrent_steps(partition: Partition) -> None:
-    """Say what `with_recurrent_steps` will probably ask for."""
-    joiner = _StepJoiner(partition, partition, Fixed())
-    recurrences = list(joiner.recurrences())
-    joiner.name_parts(recurrences)
-    for steps in recurrences:
-        joiner.expect(steps)
 
 
 class _StepJoiner(Regrouping):
@@ -177,42 +168,23 @@ class _StepJoiner(Regrouping):
     def _join_steps(self, steps: Sequence[Step]) -> tuple[Group, Saving] | None:
         """One group of steps and what it saves; None where it cannot be one or does not pay."""
         members = [n for step in steps for n in step]
-        if not self._may_be_one(self._statements(steps), members):
-            return None
-        question = self._question(steps)
-        if not self._may_be_judged(question[0]):
-            return None
-        found = self._times.faster_shape(*question, "slower")
-        return None if isinstance(found, str) else ((question[1], found[0]), found[1])
-
-    def expect(self, steps: Sequence[Step]) -> None:
-        """Say that `try_to_join` will probably ask for a launch of two steps, and of as many as there may be."""
-        most = _even(len(steps), self._most(steps))
-        for together in (steps[:2], steps[:most]) if most > 2 else (steps[:2],):
-            question = self._question(together)
-            if self._may_be_judged(question[0]):
-                self._times.expect(*question)
-
-    def _question(
-        self, steps: Sequence[Step]
-    ) -> tuple[Hashable, tuple[Statement, ...], list[Group], Callable[[], Shape | str]]:
-        """What is asked of `GroupTimes` about a launch of steps."""
         own = self._statements(steps)
+        if not self._may_be_one(own, members):
+            return None
         statements = name_parts(own, self._arrays, self._views)
         needed = self._before.program.needed_outside(own)
         kept = frozenset(s.write.array for s in statements if self._views.get(s.write.array, s.write.array) in needed)
-        parts = [self.groups[n] for step in steps for n in step]
+        parts = [self.groups[n] for n in members]
+        key = ("steps", likeness(statements, kept))
+        if key not in self._judged and len(self._judged) >= MOST_JUDGED:
+            return None
+        self._judged.add(key)
 
         def find() -> Shape | str:
             return stitched_shape(statements, kept, MOST_VECTORS)
 
-        return ("steps", likeness(statements, kept)), statements, parts, find
-
-    def _may_be_judged(self, key: Hashable) -> bool:
-        """Whether a kind of launch is among the first that are compiled to judge them."""
-        if len(self._judged) < MOST_JUDGED:
-            self._judged.add(key)
-        return key in self._judged
+        found = self._times.faster_shape(key, statements, parts, find, "slower")
+        return None if isinstance(found, str) else ((statements, found[0]), found[1])
 
     def _most(self, steps: Sequence[Step]) -> int:
         """Steps of a launch, at most."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from engine.fusion.group_signature import likeness
-from engine.fusion.group_times import Group, Saving
+from engine.fusion.group_times import Saving
 from engine.fusion.partition import Partition
 from engine.fusion.regrouping import joins_of_groups
 from engine.fusion.shape import Shape, common_shape, is_contraction
-from engine.fusion.stitching.kernel_graph import Joins
 from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
 from engine.tensor.rewrite import inline
@@ -33,13 +31,6 @@ def with_rows(partition: Partition, before: Partition, fixed: Fixed) -> Partitio
     return joiner.partition()
 
 
-def expect_rows(partition: Partition) -> None:
-    """Say what `with_rows` will probably ask for."""
-    joiner = _RowJoiner(partition, partition, Fixed())
-    for place in joiner.groups:
-        joiner.expect(place)
-
-
 class _RowJoiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
@@ -53,15 +44,10 @@ class _RowJoiner:
                 self._homes.setdefault(statement.write.array, set()).add(n)
             for array in _read(group):
                 self._readers.setdefault(array, set()).add(n)
-        self._searched = before
+        self._joins = joins_of_groups(partition, before)
         self._firsts: dict[int, int] = {}
         self._savings = dict(partition.savings)
         self._spent = dict(partition.spent)
-
-    @cached_property
-    def _joins(self) -> Joins:
-        """The chosen kernels, those that became one group after they were chosen joined."""
-        return joins_of_groups(self._before, self._searched)
 
     def partition(self) -> Partition:
         """The groups as they are now, in an order that respects data flow."""
@@ -72,9 +58,15 @@ class _RowJoiner:
 
     def try_to_join(self, place: int) -> None:
         """Put a group with reductions into that of a product it reads, the one handing over most first."""
-        statements, _ = self.groups[place]
-        handed = self._makers(place)
-        products = self._products(place, handed)
+        statements, shape = self.groups[place]
+        if shape.kind.is_product or all(s.reduction is None for s in statements):
+            return
+        handed = {array: self._homes[array] for array in _read(statements) if array in self._homes}
+        arrays = self._before.program.arrays
+        products = sorted(
+            {n for homes in handed.values() for n in homes - {place} if self._is_product(n)},
+            key=lambda n: (-sum(arrays[a].bytes for a, homes in handed.items() if n in homes), n),
+        )
         # Only one product fits a kernel: the one that hands over most saves most.
         for product in products:
             reason = self._join(product, place)
@@ -83,38 +75,13 @@ class _RowJoiner:
             for reader in statements:
                 self.refusals |= {(a, reader.operator): reason for a in reader.sources if product in handed.get(a, ())}
 
-    def expect(self, place: int) -> None:
-        """Say that `try_to_join` will probably ask for a kernel of the group and the product that hands over most."""
-        for product in self._products(place, self._makers(place))[:1]:
-            statements = self._both(product, place)
-            self._before.times.expect(*self._question(statements, {product, place}))
-
-    def _makers(self, place: int) -> dict[str, set[int]]:
-        """What a group with reductions reads of others -> the groups that make it; nothing for other groups."""
-        statements, shape = self.groups[place]
-        if shape.kind.is_product or all(s.reduction is None for s in statements):
-            return {}
-        return {array: self._homes[array] for array in _read(statements) if array in self._homes}
-
-    def _products(self, place: int, handed: Mapping[str, set[int]]) -> list[int]:
-        """Products among the groups that hand something over to that of a place, the one handing over most first."""
-        arrays = self._before.program.arrays
-        return sorted(
-            {n for homes in handed.values() for n in homes - {place} if self._is_product(n)},
-            key=lambda n: (-sum(arrays[a].bytes for a, homes in handed.items() if n in homes), n),
-        )
-
-    def _both(self, product: int, place: int) -> tuple[Statement, ...]:
-        both = (self.groups[product][0], self.groups[place][0])
-        return tuple({s.name: s for group in both for s in group}.values())
-
     def _is_product(self, n: int) -> bool:
         return n in self.groups and self.groups[n][1].kind.takes_reductions
 
     def _join(self, product: int, place: int) -> str:
         """One group in the place of the second; or why they stay two."""
         both = (self.groups[product][0], self.groups[place][0])
-        statements = self._both(product, place)
+        statements = tuple({s.name: s for group in both for s in group}.values())
         numbers = [self._before.numbers[n] for n in (product, place)]
         reason = self._wish(statements) or self._between(numbers, statements)
         if reason:
@@ -156,13 +123,8 @@ class _RowJoiner:
 
     def _loops(self, statements: tuple[Statement, ...], inside: set[int]) -> tuple[Shape, Saving] | str:
         """The loops of one kernel, found once for groups that differ in names alone; or why there are to be two."""
-        return self._before.times.faster_shape(*self._question(statements, inside), "one kernel would be slower")
-
-    def _question(
-        self, statements: tuple[Statement, ...], inside: set[int]
-    ) -> tuple[Hashable, tuple[Statement, ...], list[Group], Callable[[], Shape | str]]:
-        """What is asked of `GroupTimes` about statements of several groups."""
         kept, parts = self._arrays_needed(statements, inside), [self.groups[n] for n in sorted(inside)]
+        key = likeness(statements, kept)
 
         def find() -> Shape | str:
             shape = common_shape(statements, kept)
@@ -171,7 +133,7 @@ class _RowJoiner:
             left = inline([s for s in statements if s.name in shape.inlined], statements)
             return shape if any(map(is_contraction, left)) else NO_FACTORS
 
-        return likeness(statements, kept), statements, parts, find
+        return self._before.times.faster_shape(key, statements, parts, find, "one kernel would be slower")
 
     def _arrays_needed(self, statements: Sequence[Statement], inside: set[int]) -> frozenset[str]:
         """Arrays that other groups than those inside read, or that are given out."""

@@ -7,12 +7,11 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from engine.compilation import compile_for, predict_kernel
+from engine.compilation import compile_for, default_work, predict_kernel
 from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.cpu.estimate import CpuPrediction
 from engine.cpu.nodes import AnyKernel, CpuKernel
-from engine.default_works import default_work
 from engine.documents.model import (
     CompiledDoc,
     EdgeDoc,

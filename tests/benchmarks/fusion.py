@@ -27,7 +27,7 @@ from rich.progress import track
 from rich.table import Table
 
 import engine
-from engine.default_works import default_microseconds
+from engine.compilation import default_microseconds
 from engine.fusion.anchors import is_product
 from engine.fusion.attention_groups import with_attention
 from engine.fusion.concat_fusion import join_concatenations

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine import default_works
-from engine.default_works import default_microseconds
+from engine import compilation
+from engine.compilation import default_microseconds
 from engine.explore.pipeline_chart import chart
 from engine.explore.recipe_trial import predicted_time
 from engine.explore.what_if import what_if_of_chart
@@ -117,13 +117,13 @@ def test_a_kernel_of_a_shared_model_has_one_time(name: str) -> None:
 def test_what_fusion_judged_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time is that of a kernel compiled afresh."""
     graph = engine.load(ROOT / "resources" / "models" / "bert_tiny.onnx")
-    monkeypatch.setattr(default_works, "_works", {})
+    monkeypatch.setattr(compilation, "_works", {})
     plan = engine.fuse(graph)
     fresh = {group.name: engine.predict(engine.compile(group)).microseconds for group in plan.groups}
     compiled: list[str] = []
-    advise = default_works.families.advise
+    advise = compilation.families.advise
     monkeypatch.setattr(
-        default_works.families, "advise", lambda group, *rest: (compiled.append(group.name), advise(group, *rest))[1]
+        compilation.families, "advise", lambda group, *rest: (compiled.append(group.name), advise(group, *rest))[1]
     )
     for _ in range(2):
         document = engine.model_doc(graph, plan)

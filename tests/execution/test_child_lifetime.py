@@ -167,7 +167,7 @@ import os, signal
 from importlib import import_module
 from engine.support.process_pool import process_pool
 pool = process_pool(1)
-pool.submit(import_module, "engine.default_works")
+pool.submit(import_module, "engine.compilation")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.default_works import default_microseconds
+from engine.compilation import default_microseconds
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import FusionRequest
 from engine.fusion.plan import plan

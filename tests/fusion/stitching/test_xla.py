@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.default_works import default_microseconds
+from engine.compilation import default_microseconds
 from engine.fusion.operator_folding import fold_layouts
 from engine.fusion.partition import FusionRequest, partition
 from engine.fusion.stitching.nodes import XLA
