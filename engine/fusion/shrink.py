@@ -33,9 +33,10 @@ class Shrunk:
         return np.ascontiguousarray(value[tuple(slice(0, n) for n in self.cuts[array])])
 
 
-def shrink(group: FusionGroup, points: int) -> Shrunk | None:
-    """Cut parallel axes, outermost first, until the widest statement has at most `points` points.
+def shrink(group: FusionGroup, points: int, *, no_further: bool = False) -> Shrunk | None:
+    """Cut parallel axes, outermost first, until the widest statement has at most `points` points, about.
 
+    no_further: leave the last axis as long as `points` allow, in place of as short as its ragged edge.
     None where no axis can be cut.
     """
     program = group.program
@@ -45,32 +46,23 @@ def shrink(group: FusionGroup, points: int) -> Shrunk | None:
     for iterator in widest.parallel:
         if work <= points:
             break
-        smaller = iterator.extent % RAGGED + UNIT if iterator.extent > UNIT else 1
-        if smaller < iterator.extent and _is_plain(program, iterator.name):
+        extent = iterator.extent
+        smaller = _longest(extent, work / points) if no_further else _shortest(extent)
+        if smaller < extent and _is_plain(program, iterator.name):
             sizes[iterator.name] = smaller
-            work = work // iterator.extent * smaller
-    if not sizes:
-        return None
-    return _cut(group, sizes)
-
-
-def shrink_by(group: FusionGroup, times: int) -> Shrunk | None:
-    """Cut parallel axes, outermost first, until the widest statement has `times` fewer points, about, and no more.
-
-    Ragged edges are as they were: of longer axes the remainder by `RAGGED` stays.  None where no axis can be cut.
-    """
-    widest = max(group.program.statements, key=lambda s: s.points)
-    sizes: dict[str, int] = {}
-    left = float(times)
-    for iterator in widest.parallel:
-        if left > 1 and _is_plain(group.program, iterator.name):
-            smaller = max(1, int(iterator.extent / left))
-            if iterator.extent > RAGGED:
-                smaller = smaller // RAGGED * RAGGED + (iterator.extent % RAGGED or RAGGED)
-            if smaller < iterator.extent:
-                sizes[iterator.name] = smaller
-                left *= smaller / iterator.extent
+            work = work // extent * smaller
     return _cut(group, sizes) if sizes else None
+
+
+def _shortest(extent: int) -> int:
+    """A length with the ragged edge of a longer axis."""
+    return extent % RAGGED + UNIT if extent > UNIT else 1
+
+
+def _longest(extent: int, times: float) -> int:
+    """A `times` smaller length, about, with the same ragged edge."""
+    smaller = max(1, int(extent / times))
+    return smaller // RAGGED * RAGGED + (extent % RAGGED or RAGGED) if extent > RAGGED else smaller
 
 
 def _is_plain(program: TensorProgram, name: str) -> bool:

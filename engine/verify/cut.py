@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from engine.compilation import compile_group
 from engine.execution.nodes import Check
-from engine.fusion.shrink import Shrunk, shrink_by
+from engine.fusion.nodes import FusionGroup
+from engine.fusion.shrink import Shrunk, shrink
 from engine.graph.load import load
 from engine.graph.onnx import write_with_shapes
 from engine.kernels.nodes import Kernel
@@ -60,7 +61,8 @@ def cut_kernel(kernel: Kernel) -> Kernel | None:
     needed = bytes_of_values(group)
     if needed <= MAX_REFERENCE_BYTES:
         return None
-    small = shrink_by(group, math.ceil(needed / AIM))
+    points = max(s.points for s in group.program.statements)
+    small = shrink(group, points * AIM // needed, no_further=True)
     shapes = None if small is None else _input_shapes(kernel, small)
     marked = max(group.program.arrays[name].elements for name in group.program.outputs)  # a byte each
     if small is None or shapes is None or graph is None or marked > MAX_REFERENCE_BYTES:
@@ -71,7 +73,19 @@ def cut_kernel(kernel: Kernel) -> Kernel | None:
         smaller = replace(small.group, graph=load(write_with_shapes(graph, shapes)))
     except BadInput as error:  # a shape that the file writes out
         raise refusal(group, f", and {error.reason}") from error
+    whole = _uncut_tensor(smaller, small.cuts)
+    if whole:
+        raise refusal(group, f", and {whole} stays as large in a smaller file")
     return compile_group(smaller, kernel.recipe)
+
+
+def _uncut_tensor(smaller: FusionGroup, cuts: Mapping[str, tuple[int, ...]]) -> str:
+    """A tensor of the file, of another size than the group's array: a constant along an axis that was cut; else ""."""
+    graph, program, instance = smaller.graph, smaller.program, smaller.instances[0]
+    assert graph is not None
+    ends = {*program.inputs, *program.outputs}
+    tensors = ((name, array) for name, array in instance.arrays.items() if array in ends and name in graph.tensors)
+    return next((n for n, array in tensors if math.prod(graph.tensors[n].shape) != math.prod(cuts[array])), "")
 
 
 def _input_shapes(kernel: Kernel, small: Shrunk) -> Mapping[str, Sequence[int]] | None:

@@ -39,6 +39,18 @@ SAMPLE = 4
 """Blocks of a sample besides the boundary ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Those of one array after a launch, in a row."""
+
+    got: np.ndarray
+    right: np.ndarray
+    wrote: np.ndarray
+    """bool: which ones to compare."""
+    largest: float
+    """Of what is right, by `magnitude`."""
+
+
 @dataclass(slots=True)
 class _KernelRuns:
     """A kernel emulated over a sample of its blocks, and what the runs have shown."""
@@ -71,6 +83,7 @@ class _KernelRuns:
             self.add(fault)
         inputs = {b.array: arrays[b.array] for b in source.buffers if b.read}
         footprints = {b.array: written_by(source, b.array, b.elements, blocks) for b in source.buffers if b.written}
+        largest = {name: magnitude(expected[name]) for name in footprints}
         for order in ORDERS:
             emulation, outputs, masks = self.run_blocks(
                 source, inputs, blocks=blocks, order=order, timeout=self.timeout
@@ -83,7 +96,8 @@ class _KernelRuns:
             for name, should in footprints.items():
                 wrote = masks[name].reshape(-1)
                 self._compare_masks(name, wrote, should)
-                self._compare_values(name, outputs[name].reshape(-1), wrote, expected[name], arrays)
+                found = Elements(outputs[name].reshape(-1), expected[name].reshape(-1), wrote, largest[name])
+                self._compare_values(name, found, arrays)
 
     def _compare_masks(self, name: str, wrote: np.ndarray, should: np.ndarray) -> None:
         """Compare what was stored of an array with what had to be."""
@@ -94,14 +108,14 @@ class _KernelRuns:
             message = f"element {element} of {name}: the index maps and the run disagree"
             self.add(Finding(kind, _store_line(source, name), message))
 
-    def _compare_values(self, name: str, got: np.ndarray, wrote: np.ndarray, right: np.ndarray, given: Values) -> None:
-        """Compare one array with its reference.  wrote: mask of what was stored.  given: values before the launch."""
-        compared = compare_elements(self.kernel, self.tolerance, name, (got, right.reshape(-1), wrote), given)
+    def _compare_values(self, name: str, elements: Elements, given: Values) -> None:
+        """Compare one array with its reference.  given: values before the launch."""
+        compared = compare_elements(self.kernel, self.tolerance, name, elements, given)
         self.compared += compared.errors.size
         self.worst = max(self.worst, float(compared.errors.max(initial=0.0)))
         self._allow(compared.tolerance)
         if compared.wrong.any() and not any(f.kind == "wrong result" for f in self.findings.values()):
-            self.add(_wrong(self.kernel.source, name, np.flatnonzero(wrote), compared))
+            self.add(_wrong(self.kernel.source, name, np.flatnonzero(elements.wrote), compared))
 
     def _allow(self, tolerance: Tolerance) -> None:
         if tolerance != self.tolerance and (self.allowed is None or tolerance.relative > self.allowed.relative):
@@ -175,15 +189,14 @@ def kernel_rounding(kernel: Kernel) -> KernelRounding:
 
 
 def compare_elements(
-    kernel: Kernel, found: Tolerance, name: str, elements: tuple[np.ndarray, np.ndarray, np.ndarray], given: Values
+    kernel: Kernel, found: Tolerance, name: str, elements: Elements, given: Values
 ) -> ElementComparison:
     """Compare an array of a kernel where it was written: errors are followed where they are above the tolerance.
 
-    elements: what there is, what there should be, and a mask of what was written.  given: values before the launch, of
-    the kernel's inputs at least.
+    given: values before the launch, of the kernel's inputs at least.
     """
-    got, right, wrote = elements
-    compared = compare(found, got[wrote], right[wrote], magnitude(right))
+    wrote = elements.wrote
+    compared = compare(found, elements.got[wrote], elements.right[wrote], elements.largest)
     if not compared.wrong.any():
         return compared
     program = kernel.group.program
@@ -226,7 +239,7 @@ def wrong_result(kernel: Kernel, outputs: Values, expected: Values) -> str:
     wanted = kernel_tolerance(kernel)
     for name, got in outputs.items():
         part = own_part(kernel.group.program, name)
-        elements = got.reshape(-1), expected[name].reshape(-1), part
+        elements = Elements(got.reshape(-1), expected[name].reshape(-1), part, magnitude(expected[name]))
         compared = compare_elements(kernel, wanted, name, elements, expected)
         if compared.wrong.any():
             worst = float(compared.errors[compared.wrong].max())

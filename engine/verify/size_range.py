@@ -21,8 +21,9 @@ from engine.fusion.size_range import SizeRange, growing_arrays, growing_tensors
 from engine.kernels.nodes import Kernel
 from engine.tile.source import CudaSource
 from engine.verify.footprint import first_written
-from engine.verify.kernel import WORK, compare_elements, kernel_tolerance
+from engine.verify.kernel import WORK, Elements, compare_elements, kernel_tolerance
 from engine.verify.levels import KernelRun, work_of
+from engine.verify.tolerance import magnitude
 
 Values = Mapping[str, np.ndarray]
 SIZES = 3
@@ -143,7 +144,8 @@ def check_sizes(
                 wrote[size * (wrote.size // ranged.sizes.high) :] = False
                 if len(chosen) == blocks and not wrote[: size * (wrote.size // ranged.sizes.high)].all():
                     findings.append(Finding("not written", 0, f"rows of {array} at {ranged.sizes.name} = {size}"))
-            elements = made.reshape(-1), values[array].reshape(-1), wrote
+            right = values[array]
+            elements = Elements(made.reshape(-1), right.reshape(-1), wrote, magnitude(right))
             found = compare_elements(kernel, wanted, array, elements, values)
             compared += found.errors.size
             limit = max(limit, found.tolerance.relative)

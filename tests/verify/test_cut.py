@@ -113,6 +113,18 @@ def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
     assert found.status == "unsupported" and "the reference computes" in found.message
 
 
+@pytest.mark.parametrize("shape", [(20, 1), (1, 1)])
+def test_a_constant_along_the_axis_that_is_cut_is_refused(tmp_path: Path, shape: tuple[int, int]) -> None:
+    """One row of 20 stays, and is multiplied by 20 factors without an error, but by another program."""
+    nodes = [node("Mul", "x w", "scaled"), node("Relu", "scaled", "y")]
+    proto = model(nodes, {"x": (20, 20000)}, ["y"], {"w": np.ones(shape, np.float32)})
+    found = engine.check(kernel_of(save(tmp_path / "m.onnx", proto)))
+    if shape[0] > 1:
+        assert found.status == "unsupported" and "w stays as large in a smaller file" in found.message
+    else:
+        assert found.status == "pass" and "blocks ran with x[1, 16416]" in found.message
+
+
 def test_ranges_of_the_file_hold_at_the_smaller_size(tmp_path: Path) -> None:
     proto = model([node("Sqrt", "x", "y")], {"x": (1000, 500)}, ["y"])
     proto.metadata_props.add(key="light.inputs", value='{"x": [4.0, 9.0]}')
