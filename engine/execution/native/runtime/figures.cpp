@@ -39,7 +39,7 @@ NOT_INLINE void multiply(const float* rows, const float* columns, float* found) 
     Tile<Fma, 6, 2> sums;
     sums.clear();
     for (int times = 0; times < 64; ++times)
-        for (int k = 0; k < 256; ++k) sums.add(rows + 6 * k, 1, columns + 2 * LANES * k);
+        for (int k = 0; k < 256; ++k) sums.add(rows + 6 * k, [](int row) -> i64 { return row; }, columns + 2 * LANES * k);
     sums.write(found, 2 * LANES);
 }
 
