@@ -98,8 +98,7 @@ def _with_blocks(
     elif depth_block < outer or config.column_mode == PACKED:  # sums and panels of the block wait in the second cache
         kept = 4 * width * (row_block * config.rows * (depth_block < outer) + words * (config.column_mode == PACKED))
         column_block = max(1, min(column_block, int(second / 2) // kept))
-    while batches * -(-tiles // row_block) * -(-panels // column_block) < cores and row_block > 1:
-        row_block = -(-row_block // 2)
+    row_block = _equal_blocks(tiles, row_block, batches * -(-panels // column_block), cores)
     row_block = marks.number(
         "block", row_block, f"1 to {tiles} tiles", lambda k: max(1, min(k, tiles)), _dimensions(product)[0]
     )
@@ -107,6 +106,17 @@ def _with_blocks(
         "block", column_block, f"1 to {panels} panels", lambda k: max(1, min(k, panels)), _dimensions(product)[1]
     )
     return replace(config, row_block=row_block, column_block=column_block, depth_block=depth_block)
+
+
+def _equal_blocks(tiles: int, most: int, others: int, cores: int) -> int:
+    """Tiles of a block, at most `most`: blocks of equal size, as many as cores have work with to the end.
+
+    others: blocks beside each one.
+    """
+    blocks = -(-tiles // most)
+    while blocks < tiles and others * blocks < TASKS * cores and others * blocks % cores:
+        blocks += 1
+    return -(-tiles // blocks)
 
 
 def _dimensions(product: CpuProduct) -> tuple[tuple[str, str], tuple[str, str]]:
