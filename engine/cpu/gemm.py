@@ -12,7 +12,7 @@ from engine.cpu.panels import batches_of
 from engine.cpu.product import PIPES, TURNING, CpuProduct, bringing_clocks, match_products, tile_clocks, tiles_of
 from engine.cpu.product_text import ProductText
 from engine.cpu.source import KernelText
-from engine.cpu.tiles import PACKED, PREPARED, STAGED, ProductConfig, depth_units, make_config
+from engine.cpu.tiles import NEAR, PACKED, PREPARED, STAGED, ProductConfig, depth_units, make_configs
 from engine.cpu.traffic import vector_operations
 from engine.fusion.nodes import FusionGroup
 from engine.scheduling.nodes import ScheduleTree
@@ -20,8 +20,6 @@ from engine.target.cpu import CpuTarget
 from engine.tensor.traffic import compulsory_bytes
 
 GEMM = "gemm"
-STREAMING = 0.55
-"""Part of the second cache's rate that panels reach while products run (measured on Zen 5)."""
 CALL = 40
 """Instructions of a tile beside its products and sums."""
 
@@ -61,7 +59,7 @@ def _choose_product(mappings: Sequence[CpuProduct], marks: CpuMarks) -> CpuProdu
 def _choose_config(product: CpuProduct, machine: CpuTarget, marks: CpuMarks) -> ProductConfig:
     """The tile, with its blocks, that is predicted to be the quickest; marks go before."""
     tiles = [tile for tile in tiles_of(product, machine) if tile[0] <= max(4, product.rows.size)]
-    made = [make_config(product, machine, marks, tile) for tile in tiles]
+    made = [one for tile in tiles for one in make_configs(product, machine, marks, tile)]
     return min(made, key=lambda one: estimate_cpu(product_work(product, one, machine), machine).microseconds)
 
 
@@ -105,13 +103,13 @@ def product_work(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     # Each tile writes its sums, and where the depth is in blocks reads and writes them for each.
     calls = batches * tiles * panels * -(-units // config.depth_block)
     handing = calls * (CALL + config.rows * config.vectors * (2 if units == config.depth_block else 4))
-    # Columns that fit a part of the first cache stay there for all tiles below one another.
-    is_near = 4 * width * each * config.depth_block <= machine.l1_bytes.value / 4
-    streamed = 4 * batches * words * panels * (m + width * (row_blocks if is_near else tiles)) / STREAMING
+    # Columns that fit the first cache stay there for all tiles below one another.
+    is_near = 4 * width * each * config.depth_block <= NEAR * machine.l1_bytes.value
+    streamed = 4 * batches * words * panels * (m + width * (row_blocks if is_near else tiles))
     return CpuWork(
         regions=1, tasks=batches * row_blocks * column_blocks, flops=int(useful),
         vector_ops=int(after + packing + handing),
         bytes_compulsory=moved, bytes_l1=int(4 * batches * words * tiles * panels * (config.rows + width)),
-        bytes_l2=int(streamed), bytes_l3=max(moved, int(4 * batches * words * (column_blocks * m + row_blocks * n))),
+        bytes_l2=streamed, bytes_l3=max(moved, int(4 * batches * words * (column_blocks * m + row_blocks * n))),
         rate_share=useful / done if done else 1.0,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from engine.cpu.marks import CpuMarks
@@ -22,6 +22,8 @@ LEAST_WORDS = 1024
 """Words of a block's depth, at least: sums are loaded and stored for each block."""
 LEAST_TILES = 8
 """Tiles of a block, at least, that share the panels of columns that they read."""
+NEAR = 0.75
+"""Part of the first cache that columns of a block may take to stay there for all its tiles."""
 TASKS = 4
 """Blocks of tiles for each core, where they cost nothing."""
 
@@ -53,10 +55,11 @@ class ProductConfig:
         }  # fmt: skip
 
 
-def make_config(
+def make_configs(
     product: CpuProduct, machine: CpuTarget, marks: CpuMarks, tile: tuple[int, int]
-) -> ProductConfig:
-    """A tile with blocks for all cores; marks go before."""
+) -> Iterator[ProductConfig]:
+    """A tile with blocks for all cores: of long depths, and of those whose columns fit the first cache; marks go
+    before."""
     rows_dim, columns_dim = _dimensions(product)
     allowed, (rows, vectors) = tiles_of(product, machine), tile
     vectors = marks.number("vector", vectors, "1 to 4 vectors", lambda k: max(1, min(k, 4)), columns_dim)
@@ -68,44 +71,70 @@ def make_config(
     needs = f"{', '.join(map(str, heights))} rows beside {vectors} vectors"
     rows = marks.number("tile", nearest(rows), needs, nearest, rows_dim)
     config = ProductConfig(rows, vectors, 1, 1, 1, row_mode(product, rows), column_mode(product))
-    return _with_blocks(product, config, machine, marks)
-
-
-def _with_blocks(
-    product: CpuProduct, config: ProductConfig, machine: CpuTarget, marks: CpuMarks
-) -> ProductConfig:
-    """Blocks of tiles whose rows stream from the nearer caches, with as many of them as cores ask for."""
-    m, n, width = product.rows.size, product.columns.count, config.vectors * machine.lanes
-    tiles, panels, second = -(-m // config.rows), -(-n // width), machine.l2_bytes.value
     outer, each = depth_units(product)
-    words = max(LEAST_WORDS, int(second / 2) // (4 * m))
-    depth_block = outer if words >= product.words else max(1, min(outer, words // each))
-    depth_block = -(-outer // -(-outer // depth_block))  # blocks of equal size
-    depth_block = marks.number(
-        "block", depth_block, f"1 to {outer}", lambda k: max(1, min(k, outer)),
-        (product.anchor.name, product.depth[0].name),
-    )
-    words = depth_block * each
+    most_near = max(1, int(NEAR * machine.l1_bytes.value) // (4 * vectors * machine.lanes * each))
+    words = max(LEAST_WORDS, int(machine.l2_bytes.value / 2) // (4 * product.rows.size))
+    for depths in dict.fromkeys((outer if words >= product.words else max(1, words // each), most_near)):
+        depth_block = marks.number(
+            "block", -(-outer // -(-outer // min(depths, outer))), f"1 to {outer}", lambda k: max(1, min(k, outer)),
+            (product.anchor.name, product.depth[0].name),
+        )  # blocks of equal size
+        deep = replace(config, depth_block=depth_block)
+        yield _with_marks(product, machine, marks, _long_blocks(product, deep, machine))
+        if depth_block < outer and PACKED not in (config.row_mode, config.column_mode):
+            yield _with_marks(product, machine, marks, _near_blocks(product, deep, machine))
+
+
+def _counts(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> tuple[int, int, int]:
+    """(tiles below one another, panels beside each other, products of a batch)."""
+    width, batches = config.vectors * machine.lanes, math.prod(i.extent for i in product.batch)
+    return -(-product.rows.size // config.rows), -(-product.columns.count // width), batches
+
+
+def _long_blocks(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> ProductConfig:
+    """Blocks of tiles whose rows stream from the nearer caches, with as many of them as cores ask for."""
+    (tiles, panels, batches), second = _counts(product, config, machine), machine.l2_bytes.value
+    (outer, each), cores, width = depth_units(product), int(machine.cores.value), config.vectors * machine.lanes
+    words, is_cut = config.depth_block * each, config.depth_block < outer
     row_block = max(1, min(tiles, int(2 * second) // (4 * words * config.rows)))
-    cores, batches = int(machine.cores.value), math.prod(i.extent for i in product.batch)
     wanted = -(-cores * (TASKS if config.row_mode != PACKED else 1) // batches)
     column_block = max(1, panels // wanted)
     if config.row_mode == PACKED and config.column_mode != PACKED:  # each task brings its rows once, for all columns
         column_block = -(-panels // max(1, cores // (batches * tiles)))
-        if depth_block < outer:
+        if is_cut:
             kept = 4 * width * column_block * config.rows
             row_block = max(min(row_block, LEAST_TILES), min(row_block, int(second / 4) // kept))
-    elif depth_block < outer or config.column_mode == PACKED:  # sums and panels of the block wait in the second cache
-        kept = 4 * width * (row_block * config.rows * (depth_block < outer) + words * (config.column_mode == PACKED))
+    elif is_cut or config.column_mode == PACKED:  # sums and panels of the block wait in the second cache
+        kept = 4 * width * (row_block * config.rows * is_cut + words * (config.column_mode == PACKED))
         column_block = max(1, min(column_block, int(second / 2) // kept))
     row_block = _equal_blocks(tiles, row_block, batches * -(-panels // column_block), cores)
+    return replace(config, row_block=row_block, column_block=column_block)
+
+
+def _near_blocks(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> ProductConfig:
+    """Blocks of as many columns and tiles as have their sums in the second cache, which are read for each depth."""
+    (tiles, panels, batches), width = _counts(product, config, machine), config.vectors * machine.lanes
+    sums = int(machine.l2_bytes.value / 4) // (4 * width * config.rows)
+    column_block = max(1, min(panels, sums // LEAST_TILES))
+    row_block = max(1, min(tiles, sums // column_block))
+    others = batches * -(-panels // column_block)
+    return replace(
+        config, row_block=_equal_blocks(tiles, row_block, others, int(machine.cores.value)), column_block=column_block
+    )
+
+
+def _with_marks(
+    product: CpuProduct, machine: CpuTarget, marks: CpuMarks, config: ProductConfig
+) -> ProductConfig:
+    """Blocks as marks ask for, where they do."""
+    (tiles, panels, _), (rows_dim, columns_dim) = _counts(product, config, machine), _dimensions(product)
     row_block = marks.number(
-        "block", row_block, f"1 to {tiles} tiles", lambda k: max(1, min(k, tiles)), _dimensions(product)[0]
+        "block", config.row_block, f"1 to {tiles} tiles", lambda k: max(1, min(k, tiles)), rows_dim
     )
     column_block = marks.number(
-        "block", column_block, f"1 to {panels} panels", lambda k: max(1, min(k, panels)), _dimensions(product)[1]
+        "block", config.column_block, f"1 to {panels} panels", lambda k: max(1, min(k, panels)), columns_dim
     )
-    return replace(config, row_block=row_block, column_block=column_block, depth_block=depth_block)
+    return replace(config, row_block=row_block, column_block=column_block)
 
 
 def _equal_blocks(tiles: int, most: int, others: int, cores: int) -> int:
