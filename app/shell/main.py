@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtWidgets import QApplication
@@ -15,10 +13,10 @@ from app.session.client import COMMAND, Client
 from app.session.workspace import Workspace
 from app.shell.faults import report_faults
 from app.shell.gc_control import Collector
+from app.shell.later_imports import LaterImports
 from app.shell.preferences import memory_limit, preferred_target
 from app.shell.sigint import note_interrupts
 from app.shell.window import Window
-from views.plots.chart_import import import_charts
 from views.theme import face, load_faces
 
 INTERRUPT_POLL_MS = 200
@@ -59,16 +57,6 @@ def make_window(
     return Window(workspace, theme, journals)
 
 
-def later_imports() -> Thread:
-    """A thread, not started, that imports what nothing needs before a model is open; none of it makes widgets."""
-
-    def run_imports() -> None:
-        import_charts()
-        import_module("engine.explore.what_if")
-
-    return Thread(target=run_imports, name="imports")
-
-
 def run(path: str | None, target: str | None = None, dimensions: Mapping[str, int] | None = None) -> int:
     """Opens the window, with a file if there is one, and returns the program's exit code; KeyboardInterrupt ends it."""
     with note_interrupts() as interrupts:
@@ -77,7 +65,7 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
         window.restore_layout()
         window.show()
         window.workspace.start()
-        imports = later_imports()
+        imports = LaterImports()
         QTimer.singleShot(0, imports.start)
         window.document.look_for_orphans()
         if path:
@@ -89,6 +77,5 @@ def run(path: str | None, target: str | None = None, dimensions: Mapping[str, in
             code = program.exec()
         if window.isVisible():
             window.close()
-        if imports.is_alive():
-            imports.join()  # here, where another interrupt is only noted: Python's own wait at the end prints it
+        imports.end()  # here, where another interrupt is only noted: Python's own wait at the end prints it
     return code

@@ -27,7 +27,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from rich.console import Console
 
-from app.shell.main import application, later_imports, make_window
+from app.shell.later_imports import LaterImports
+from app.shell.main import application, make_window
 from app.shell.watchdog import Watchdog, own_time
 from app.shell.window import Window
 from tests.benchmarks import report
@@ -94,17 +95,16 @@ def measured(count: int, rate: int, stopped: int) -> Figures:
     """Floods a window of its own, and stops a search in another one so often."""
     application()
     window = make_window(theme="dark")
-    dog = Watchdog()
+    dog, imports = Watchdog(), LaterImports()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "flood.db"
         try:
             window.resize(1440, 900)
             window.show()
-            imports = later_imports()
             imports.start()  # as the program does when its window is shown
             window.set_perspective("Tune")
             window.panels.trials.every.setChecked(True)
-            _until(lambda: window.isVisible() and not imports.is_alive())
+            _until(lambda: window.isVisible() and imports.is_over)
             written, busy, behind = _flood(window, path, count, rate, dog)
             memory = _megabytes()
             columns = window.panels.trials.table.trials.columns
@@ -113,6 +113,7 @@ def measured(count: int, rate: int, stopped: int) -> Figures:
             sizes = [_use(window) for _ in range(ROUNDS)]
             growth = max(sizes[ROUNDS // 3 :]) - sizes[ROUNDS // 3 - 1]
         finally:
+            imports.end()
             window.close()
             window.deleteLater()
         took = stops(stopped, Path(folder), _until) if stopped else ()

@@ -9,6 +9,11 @@ MODULE = "views.plots.chart"
 _coming = Event()
 
 
+def expect_charts() -> None:
+    """Says that `import_charts` will be called."""
+    _coming.set()
+
+
 def import_charts() -> None:
     """Imports the module; a thread's work, for it takes a third of a second."""
     _coming.set()
@@ -19,7 +24,7 @@ def import_charts() -> None:
 
 
 def are_charts_coming() -> bool:
-    """Whether a thread imports the module now: who imports it as well stands still until that has ended."""
+    """Whether a thread imports the module, or will: who imports it as well stands still until that has ended."""
     return _coming.is_set()
 
 
