@@ -48,6 +48,7 @@ class LaterImports(QObject):
         self._turns.stop()
         if self._thread.is_alive():
             self._thread.join()
+        expect_charts(False)
 
     def _make_some(self) -> None:
         self._turns.setInterval(0)

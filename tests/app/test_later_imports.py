@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.shell.later_imports import LaterImports, make_types
+from views.plots.chart_import import are_charts_coming
 
 COUNT = """
 import sys
@@ -58,6 +59,7 @@ def test_what_has_ended_starts_nothing(qtbot: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("app.shell.later_imports._import_all", lambda: imported.append("imported"))
     imports = LaterImports()
     imports.start()
+    assert are_charts_coming()
     imports.end()
     qtbot.wait(300)
-    assert not imported and not imports.is_over
+    assert not imported and not imports.is_over and not are_charts_coming()

@@ -9,9 +9,9 @@ MODULE = "views.plots.chart"
 _coming = Event()
 
 
-def expect_charts() -> None:
-    """Says that `import_charts` will be called."""
-    _coming.set()
+def expect_charts(is_coming: bool = True) -> None:
+    """Says that `import_charts` will be called, or that it will not."""
+    (_coming.set if is_coming else _coming.clear)()
 
 
 def import_charts() -> None:
