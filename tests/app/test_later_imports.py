@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -44,9 +45,15 @@ def test_pyqtgraph_finds_all_types_made(when: str) -> None:
 
 def test_the_thread_waits_for_all_types(qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
+
+    def types() -> Iterator[str]:
+        for name in make_types():
+            made.append(name)
+            yield name
+
     monkeypatch.setattr("app.shell.later_imports._import_all", lambda: made.append("imported"))
     imports = LaterImports()
-    imports._types = (made.append(name) or name for name in make_types())  # type: ignore[func-returns-value]
+    imports._types = types()
     imports.start()
     assert not made and not imports.is_over
     qtbot.waitUntil(lambda: imports.is_over)

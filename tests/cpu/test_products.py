@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine.cpu.nodes import CpuKernel
-from engine.cpu.tiles import DIRECT, PACKED, PREPARED, STAGED
+from engine.cpu.tiles import DIRECT, PACKED, PREPARED, STAGED, _equal_blocks
 from engine.target.host_cpu import host_cpu
 from tests.semantics.single import TYPES, Node, write_model
 from tests.support.needs import needs_compiler
@@ -216,3 +216,17 @@ def test_marks_choose_tiles_and_blocks(tmp_path: Path) -> None:
     large = engine.entry(anchor.name, mark=("tile", 99), at=i)
     (verdict,) = engine.compile(group, engine.default_recipe(group).advise("user", large)).verdicts
     assert verdict.outcome == "relaxed" and "rows beside" in verdict.because
+
+
+@pytest.mark.parametrize(
+    ("tiles", "most", "others", "cores", "size"),
+    [
+        (79, 78, 1, 2, 40),  # not 78 and 1: the second core would have next to nothing
+        (79, 100, 1, 1, 79),
+        (79, 78, 2, 2, 40),  # four of equal size
+        (12, 12, 3, 2, 6),  # three beside each other do not divide among two cores: six do
+        (1, 1, 3, 2, 1),  # nothing is left to divide
+    ],
+)
+def test_blocks_are_equal_and_keep_all_cores_busy(tiles: int, most: int, others: int, cores: int, size: int) -> None:
+    assert _equal_blocks(tiles, most, others, cores) == size
