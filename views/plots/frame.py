@@ -88,11 +88,12 @@ class PlotFrame(QWidget, Themed):
         """Draws now what has changed."""
         if not self._is_stale or self.theme is None or not (self.chart or self.has_data()):
             return
-        if self.chart is None and are_charts_coming():
+        self.make_chart()
+        chart = self.chart
+        if chart is None:
             self._later.start()
             return
         self._is_stale = False
-        chart = self.chart or self._make_chart(self.theme)
         chart.setVisible(self.has_data())
         if self.has_data():
             before = set(chart.plots)
@@ -105,6 +106,27 @@ class PlotFrame(QWidget, Themed):
         self.draw(chart)
         for plot in chart.plots.values():
             plot.finish()
+
+    def make_chart(self) -> None:
+        """Makes what is drawn on, unless its import goes on; made before there are data, these are drawn sooner."""
+        if self.chart is not None or self.theme is None or are_charts_coming():
+            return
+        from views.plots.chart import Chart
+
+        self.chart = made = Chart(self.theme)
+        made.setParent(self)
+        made.show_theme(self.theme)
+        made.setFocusProxy(self)
+        made.setGeometry(self.rect())
+        made.setToolTip("")
+        made.viewport().setStatusTip(HINT)
+        made.hovered.connect(self._on_hover)
+        made.clicked.connect(lambda plot, at: self.choose(plot.near(at)))
+        made.region_drawn.connect(self.keep)
+        made.menu_requested.connect(lambda at: self.make_menu().popup(QPointF(at).toPoint()))
+        made.setVisible(self.has_data())
+        if not self.isVisible():
+            made.grab()  # takes its size now: Qt would leave that until it is on a screen
 
     def show_theme(self, theme: Theme) -> None:
         """Draws with other colours."""
@@ -182,25 +204,6 @@ class PlotFrame(QWidget, Themed):
         """By its key; the right button may begin a drag that zooms, and opens the menu when it did not."""
         if event.reason() == QContextMenuEvent.Reason.Keyboard:
             self.make_menu().popup(self.mapToGlobal(QPoint(self.width() // 3, self.height() // 3)))
-
-    def _make_chart(self, theme: Theme) -> Chart:
-        from views.plots.chart import Chart
-
-        self.chart = made = Chart(theme)
-        made.setParent(self)
-        made.show_theme(theme)
-        made.setFocusProxy(self)
-        made.setGeometry(self.rect())
-        made.setToolTip("")
-        made.viewport().setStatusTip(HINT)
-        made.hovered.connect(self._on_hover)
-        made.clicked.connect(lambda plot, at: self.choose(plot.near(at)))
-        made.region_drawn.connect(self.keep)
-        made.menu_requested.connect(lambda at: self.make_menu().popup(QPointF(at).toPoint()))
-        made.show()
-        if not self.isVisible():
-            made.grab()  # takes its size now: Qt would leave that until it is on a screen
-        return made
 
     def _on_hover(self, plot: Plot | None, at: QPointF | None) -> None:
         """The values under the pointer, and what is near it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -55,13 +57,17 @@ class TuningController(QObject):
         self._painted: object = None
         """Which trials are in sight: the same ones need not be shown again."""
         self._repaint = QTimer(self, singleShot=True, interval=REPAINT_MS)
-        self._repaint.timeout.connect(self.show)
+        self._repaint.timeout.connect(self._show_by_turns)
+        self._parts: deque[Callable[[], None]] = deque()
+        """Of the run, that are still to be shown."""
+        self._next_turn = QTimer(self, singleShot=True, interval=0)
+        self._next_turn.timeout.connect(self._show_next)
         self._connect()
 
     @property
     def is_settled(self) -> bool:
         """Whether what is written of a run that ended has been read and shown."""
-        return self.control.is_read and self.preview.is_settled
+        return self.control.is_read and self.preview.is_settled and not self._parts
 
     @property
     def shown(self) -> Shown | None:
@@ -134,11 +140,32 @@ class TuningController(QObject):
     def close(self) -> None:
         """Ends a process of ours, and lets the records go."""
         self._repaint.stop()
+        self._parts.clear()
         self.preview.close()
         self.control.close()
 
     def show(self) -> None:
         """Shows the present moment."""
+        self._show_state()
+        while self._parts:
+            self._parts.popleft()()
+
+    def _show_by_turns(self) -> None:
+        """The same, a part of the run in each turn of the event loop: keys are heard, and it is painted, between."""
+        if self._parts:
+            self._show_soon()
+        else:
+            self._show_state()
+            self._show_next()
+
+    def _show_next(self) -> None:
+        if self._parts:
+            self._parts.popleft()()
+            self._next_turn.start()
+
+    def _show_state(self) -> None:
+        """Shows what the run is doing; what it found becomes parts to show."""
+        self._parts.clear()
         panels, control, shown = self.panels, self.control, self.shown
         panels.run.show_ready(control.can_start)
         panels.run.show_choices(tuple(STRATEGIES), self._runners())
@@ -152,7 +179,7 @@ class TuningController(QObject):
             panels.search.show_nothing()
         else:
             self._find_group()
-            self._show_run(shown)
+            self._find_parts(shown)
         if control.is_live:
             self._show_soon()  # a process that falls silent, or answers a request, is noticed without a new trial
         self._tell()
@@ -249,17 +276,17 @@ class TuningController(QObject):
         self._painted = None
         self._show_soon()
 
-    def _show_run(self, shown: Shown) -> None:
+    def _find_parts(self, shown: Shown) -> None:
         """Dots and table where there is more than before; what is dearer now and then, and at the end."""
         present = (shown, len(shown.trials), self.group, self.panels.trials.every.isChecked(), self.control.is_live,
                    self.control.is_ours, self.control.refusal, shown.condemned)  # fmt: skip
         if present == self._painted:
             return
         self._painted = present
-        self._show_trials(shown)
         self._ticks += 1
+        self._parts += (self.panels.tuning.progress_plot.make_chart, self._show_progress, self._show_table)
         if self._ticks % SLOWLY == 1 or shown.is_complete:
-            self._show_dear()
+            self._parts.append(self._show_dear)
 
     def _runners(self) -> tuple[str, ...]:
         """What can run trials here."""
@@ -272,16 +299,20 @@ class TuningController(QObject):
         """The open model, where it knows the groups of the run."""
         return self.workspace.model if self.control.is_ours else None
 
-    def _show_trials(self, shown: Shown) -> None:
-        """Dots and table: what moves with every trial."""
-        panels, trials = self.panels, shown.trials
-        assert shown.run is not None
-        rows, several = trials.rows_of(self.group), len(shown.groups) > 1
-        if self.control.refusal is None:
-            summary = shown.summary(self.group, rows, self._model())
-            room = 0 if several else shown.run.request.trials
-            panels.tuning.show_progress(trials, rows, summary, room if self.control.is_live else len(rows))
-        panels.trials.show_trials(trials, self.group, shown.run.request.origin, several)
+    def _show_progress(self) -> None:
+        """Headline and dots."""
+        shown = self.shown
+        if shown is None or shown.run is None or self.control.refusal is not None:
+            return
+        rows, request = shown.trials.rows_of(self.group), shown.run.request
+        summary = shown.summary(self.group, rows, self._model())
+        room = 0 if len(shown.groups) > 1 else request.trials
+        self.panels.tuning.show_progress(shown.trials, rows, summary, room if self.control.is_live else len(rows))
+
+    def _show_table(self) -> None:
+        shown = self.shown
+        if shown is not None and shown.run is not None:
+            self.panels.trials.show_trials(shown.trials, self.group, shown.run.request.origin, len(shown.groups) > 1)
 
     def _show_dear(self) -> None:
         """What is worked out from all trials: funnel, shares, causes, and the tab that is in front."""
