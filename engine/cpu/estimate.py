@@ -2,7 +2,7 @@
 
 Cores that have work run beside each other; each level of the caches moves its bytes while the units compute, so the
 time is that of the largest term (Williams, Waterman and Patterson, Roofline, 2009), with memory shared by all cores;
-a part of the second cache's time is added to that of computing.
+parts of the times of the second and third cache are added to that of computing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from engine.target.cpu import CpuTarget
 
 PIPES = 2
 """Vector instructions that a core begins in a clock."""
-EXPOSED = 0.25
-"""Part of the second cache's time that no computation hides (fitted to 240 programs of four products on a Xeon)."""
+EXPOSED = {"second cache": 0.25, "third cache": 1.0}
+"""Parts of the caches' times that no computation hides (fitted to products and convolutions on a Xeon)."""
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
 
 
@@ -56,8 +56,9 @@ def estimate_cpu(work: CpuWork, machine: CpuTarget) -> CpuPrediction:
         "third cache": (work.bytes_l3 / machine.l3_bandwidth.value, f"{work.bytes_l3:,} bytes", MEMORY),
     }  # fmt: skip
     terms = {name: (seconds / cores * waves, because, kind) for name, (seconds, because, kind) in through.items()}
-    # Products keep the vector units busy, too, and wait now and then for the second cache: these add up.
-    computing = terms["products"][0] + terms["vector units"][0] + EXPOSED * terms["second cache"][0]
+    # Products keep the vector units busy, too, and wait for the farther caches: these add up.
+    computing = terms["products"][0] + terms["vector units"][0]
+    computing += sum(part * terms[name][0] for name, part in EXPOSED.items())
     if work.bytes_compulsory > machine.l3_bytes.value:
         seconds = work.bytes_compulsory / machine.dram_bandwidth.value
         terms["memory"] = seconds, f"{work.bytes_compulsory:,} bytes, more than the third cache holds", MEMORY

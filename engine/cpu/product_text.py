@@ -84,21 +84,21 @@ class ProductText(EpilogueText):
             head = "for (i64 word = 0; word < (units - unit) * UNIT_WORDS; ++word)"
             with self.text.block(head, self.link):
                 if self._fetches_ahead:
-                    self.text.add("__builtin_prefetch(ahead + word * AHEAD);", self.link)
+                    self.text.add("__builtin_prefetch(ahead + word * AHEAD, 0, 2);", self.link)
                 rows = "rows + word" if self.copies_rows else "rows + word * ROWS"
                 self.text.add(f"sums.add({rows}, row_place, columns + word * COLUMNS);", self.link)
             return
         with self.depth_loops() as (word, _):
             if self._fetches_ahead:
-                self.text.add(f"__builtin_prefetch(ahead + ({word}) * AHEAD);", self.link)
+                self.text.add(f"__builtin_prefetch(ahead + ({word}) * AHEAD, 0, 2);", self.link)
             rows = self._place(self.rows, word, self.rows.mode in (DIRECT, STAGED))
             columns = self._place(self.columns, word, in_place)
             self.text.add(f"sums.add(rows + {rows}, row_place, columns + {columns});", self.link)
 
     @property
     def _fetches_ahead(self) -> bool:
-        """Whether tiles fetch the next panel of columns into the caches, each its part: weights that no kernel before
-        has read come from memory."""
+        """Whether tiles fetch the next panel of columns into the second cache, each its part: weights that no kernel
+        before has read come from memory."""
         return self.columns.mode == PREPARED
 
     def _place(self, side: SideText, word: str, is_direct: bool) -> str:
@@ -165,7 +165,7 @@ class ProductText(EpilogueText):
             if side.mode == STAGED:
                 self.stage(side)
         if self.tasks > 1:
-            text.pragma(f"omp parallel for collapse({len(loops)}) schedule(dynamic)", self.link)
+            text.pragma(f"omp parallel for collapse({len(loops)}) schedule(guided)", self.link)
         with ExitStack() as inside:
             for head in loops:
                 inside.enter_context(text.block(head, self.link))

@@ -81,6 +81,8 @@ def make_configs(
         )  # blocks of equal size
         deep = replace(config, depth_block=depth_block)
         yield _with_marks(product, machine, marks, _long_blocks(product, deep, machine))
+        if depth_block == outer and config.row_mode != PACKED and column_mode(product) != PACKED:
+            yield _with_marks(product, machine, marks, _whole_rows(product, deep, machine))
         if depth_block < outer and PACKED not in (config.row_mode, config.column_mode):
             yield _with_marks(product, machine, marks, _near_blocks(product, deep, machine))
 
@@ -121,6 +123,21 @@ def _near_blocks(product: CpuProduct, config: ProductConfig, machine: CpuTarget)
     return replace(
         config, row_block=_equal_blocks(tiles, row_block, others, int(machine.cores.value)), column_block=column_block
     )
+
+
+def _whole_rows(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> ProductConfig:
+    """Blocks of few tiles and all columns: rows of results are written whole."""
+    (tiles, panels, batches), cores = _counts(product, config, machine), int(machine.cores.value)
+    row_block = _equal_blocks(tiles, min(tiles, LEAST_TILES), batches, cores)
+    return replace(config, row_block=row_block, column_block=panels)
+
+
+def is_whole_rows(product: CpuProduct, config: ProductConfig, machine: CpuTarget) -> bool:
+    """Whether blocks write rows of results whole: all columns of so few rows that the second cache keeps them
+    meanwhile.  Tiles that are turned write columns, which go on in the next tile."""
+    (_, panels, _), width = _counts(product, config, machine), config.vectors * machine.lanes
+    written = 4 * width * config.rows * config.row_block * min(config.column_block, panels)
+    return product.is_turned or panels == 1 or (config.column_block >= panels and written <= machine.l2_bytes.value / 4)
 
 
 def _with_marks(

@@ -36,22 +36,31 @@ class Turns:
 
 
 class OurModel:
-    """All launches of a plan as calls in this process."""
+    """All launches of a plan as calls in this process; an array takes memory that no later launch reads, where there is
+    some."""
 
     def __init__(self, plan: engine.FusionPlan, recipe: Recipe, values: dict[str, np.ndarray]) -> None:
         assert plan.source is not None and not plan.without_kernel
         self.graph, self._values = plan.source, values
         self.memory: dict[str, np.ndarray] = {}
+        self._free: list[np.ndarray] = []
         self._kept: list[object] = []
         self.kernels: dict[str, CpuKernel] = {}
         self.calls: list[tuple[Callable[[object], None], object]] = []
-        for launch in plan.launches:
+        last = {
+            array: number for number, launch in enumerate(plan.launches)
+            for array in plan.group(launch.group).instances[launch.instance].arrays.values()
+        }  # fmt: skip
+        for number, launch in enumerate(plan.launches):
             group = plan.group(launch.group)
             if group.name not in self.kernels:
                 kernel = engine.compile(group, recipe)
                 assert isinstance(kernel, CpuKernel)
                 self.kernels[group.name] = kernel
             self._add(self.kernels[group.name], launch.instance)
+            own = group.instances[launch.instance].arrays.values()
+            unread = {array for array in own if last[array] == number and array in self.memory}
+            self._free += [self.memory[array] for array in sorted(unread - {*values, *self.graph.outputs})]
 
     def _add(self, kernel: CpuKernel, instance: int) -> None:
         own, source = kernel.group.instances[instance], kernel.source
@@ -75,11 +84,21 @@ class OurModel:
     def _tensor(self, name: str, size: int) -> np.ndarray:
         if name not in self.memory:
             declared = self.graph.tensors.get(name)
-            memory = aligned(declared.bytes if declared else size)
+            size = declared.bytes if declared else size
             if name in self._values:
+                memory = aligned(size)
                 memory[:] = np.ascontiguousarray(self._values[name]).reshape(-1).view(np.uint8)
+            elif name in self.graph.outputs:
+                memory = aligned(size)
+            else:
+                memory = self._take(size)
             self.memory[name] = memory
         return self.memory[name]
+
+    def _take(self, size: int) -> np.ndarray:
+        """The least free memory of so many bytes, or new memory."""
+        fitting = [n for n, memory in enumerate(self._free) if memory.nbytes >= size]
+        return self._free.pop(min(fitting, key=lambda n: self._free[n].nbytes)) if fitting else aligned(size)
 
     def run(self) -> None:
         """All launches."""

@@ -230,3 +230,24 @@ def test_marks_choose_tiles_and_blocks(tmp_path: Path) -> None:
 )
 def test_blocks_are_equal_and_keep_all_cores_busy(tiles: int, most: int, others: int, cores: int, size: int) -> None:
     assert _equal_blocks(tiles, most, others, cores) == size
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "is_whole"),
+    [
+        (3136, 64, 256, True),  # rows of 1 KiB, 3 MB of them: written a panel at a time, no line is fetched ahead
+        (784, 128, 512, True),
+        (128, 768, 768, False),  # results stay in the second cache, whatever their order
+    ],
+)
+def test_large_results_are_written_in_whole_rows(tmp_path: Path, m: int, k: int, n: int, is_whole: bool) -> None:
+    weight = np.random.default_rng(5).standard_normal((k, n), "float32")
+    node: Node = ("MatMul", ["x", "w"], ["y"], {})
+    path = write_model(tmp_path / "m.onnx", [node], {"x": ("float32", (m, k))}, ["y"], {"w": weight})
+    (group,) = engine.fuse(engine.load(path), target="sapphire-rapids").groups
+    kernel = engine.compile(group)
+    assert isinstance(kernel, CpuKernel)
+    made = {name: value for name, value in kernel.made.config.items() if isinstance(value, int)}
+    columns = made["panels of a block"] * made["vectors of a tile"] * 16
+    written = 4 * columns * made["tiles of a block"] * made["rows of a tile"]
+    assert (columns >= n and written <= 2 << 18) == is_whole
