@@ -1,7 +1,8 @@
 """Every kernel of every real graph and operator checked: `python -m tests.everything [--only PART] [--resume]`.
 
 One row a file: loaded, fused, compiled, and every group's kernel run on the CPU against the reference: its CUDA text,
-with `--level ptx` what NVRTC compiles it to, with `--level both` one after the other.  A kernel that another file has
+with `--level ptx` what NVRTC compiles it to, with `--level both` one after the other; with `--target cpu` the C++ of
+this machine.  A kernel that another file has
 too is checked once, and what passed is kept on disk by its text, so that a second run takes little longer than
 compiling.  `--whole` runs files end to end instead, those of at most `--work` GFLOP.  Every file has a process of its
 own, which may crash.  Exit code 1 where anything failed.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +27,16 @@ from rich.table import Table
 import engine
 from engine import EngineError
 from engine.support.cache import digest
+from engine.target import DEFAULT_TARGET
+from engine.target.machines import is_cpu
 from tests.benchmarks import report
 from tests.everything.files import PARTS, SHARED, SIZES, SUITES, files
 from tests.everything.kept import engine_state
 
 Row = dict[str, Any]
 LEVELS = ("source", "ptx", "both")
+EMULATED = 15.0
+"""GFLOP of the largest model of which the emulator runs all launches."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -44,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     too_large: dict[str, float] = {}
     if options.whole:
         chosen = [(part, path) for part, path in chosen if part != SUITES]  # rows are single kernels
-        work = {path.name: _gflop(path) for _, path in chosen}
+        work = {path.name: _gflop(path, options.target) for _, path in chosen if math.isfinite(options.work)}
         too_large = {name: size for name, size in work.items() if size > options.work}
         chosen = [(part, path) for part, path in chosen if path.name not in too_large]
     rows: list[Row] = []
@@ -66,10 +72,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="files at a time (1)")
     parser.add_argument("--resume", action="store_true", help="keep the rows of --json FILE that still hold")
     parser.add_argument("--level", choices=LEVELS, default="source", help="what of a kernel runs (source)")
+    parser.add_argument("--target", default=DEFAULT_TARGET, help=f"what kernels are for ({DEFAULT_TARGET})")
     parser.add_argument("--whole", action="store_true", help="run models end to end instead")
-    parser.add_argument("--work", type=float, default=15.0, metavar="GFLOP", help="largest model that runs whole (15)")
+    help_of_work = f"largest model that runs whole ({EMULATED}; all of them for a CPU)"
+    parser.add_argument("--work", type=float, metavar="GFLOP", help=help_of_work)
     parser.add_argument("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one file (3600)")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.work is None:
+        options.work = math.inf if is_cpu(options.target) else EMULATED
+    return options
 
 
 def _rows(
@@ -80,7 +91,7 @@ def _rows(
     with ThreadPoolExecutor(options.jobs) as pool:
         running = []
         for part, path in chosen:
-            asked = digest(state, path.read_bytes(), str(options.whole), options.level)
+            asked = digest(state, path.read_bytes(), str(options.whole), options.level, options.target)
             row: Row = {"part": part, "file": path.stem, "state": asked}
             known = before.get((part, path.stem))
             if known and known["state"] == row["state"] and not _count(known, "fail"):
@@ -93,7 +104,7 @@ def _rows(
 
 def _checked(row: Row, path: Path, options: argparse.Namespace) -> Row:
     """The row of one file, from a process of its own."""
-    asked = ["--level", options.level, *(["--whole"] if options.whole else [])]
+    asked = ["--level", options.level, "--target", options.target, *(["--whole"] if options.whole else [])]
     command = [sys.executable, "-m", "tests.everything.one", str(path), *asked]
     try:
         done = subprocess.run(
@@ -109,10 +120,10 @@ def _checked(row: Row, path: Path, options: argparse.Namespace) -> Row:
     return {**row, "groups": 0, "passed": 0, "cached": 0, "seconds": 0.0, "problems": [problem]}
 
 
-def _gflop(path: Path) -> float:
+def _gflop(path: Path, target: str) -> float:
     """Arithmetic of all launches of a model, in units of 10^9; infinite where a kernel is missing."""
     try:
-        plan = engine.fuse(engine.load(path, SIZES.get(path.stem)))
+        plan = engine.fuse(engine.load(path, SIZES.get(path.stem)), target=target)
         return sum(engine.compile(g).facts.flops * len(g.instances) for g in plan.groups) / 1e9
     except EngineError:
         return float("inf")

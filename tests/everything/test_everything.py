@@ -15,7 +15,7 @@ import engine
 from tests.everything import __main__ as command
 from tests.everything import files, kept
 from tests.graph.models import FLOAT, model, node, save
-from tests.support.needs import needs_nvrtc
+from tests.support.needs import needs_compiler, needs_nvrtc
 
 
 @pytest.fixture
@@ -62,6 +62,18 @@ def test_a_second_run_remembers_and_says_so(shared: Path, capsys: pytest.Capture
         (row,) = json.loads(document.read_text())["rows"]
         assert (row["groups"], row["passed"], row["cached"], row["problems"]) == (1, 1, cached, [])
     assert "pass 1" in capsys.readouterr().out
+
+
+@needs_compiler
+@pytest.mark.parametrize("whole", [[], ["--whole"]], ids=["kernels", "whole"])
+def test_kernels_for_this_cpu_run_each_time(whole: list[str], shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(shared / "models" / "wrong.onnx", model([node("NoSuch", "x", "y")], {"x": [4, 8]}, ["y"]))
+    document = shared / "rows.json"
+    for _ in range(2):
+        assert command.main(["--json", str(document), "--target", "cpu", *whole]) == 0
+        relu, wrong = json.loads(document.read_text())["rows"]
+        assert (relu["file"], relu["cached"], relu["problems"]) == ("relu", 0, []) and [one["status"] for one in wrong["problems"]] == ["unsupported"]
+    assert "unsupported: wrong" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("change", ["nothing", "the file", "the engine", "a failure"])
