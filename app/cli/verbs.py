@@ -251,8 +251,21 @@ def measure(job: CompileJob, json: bool) -> bool:
             if not isinstance(kernel, CpuKernel):
                 known["launches"] = [to_json(engine.launch_record(kernel))]
             rows.append({**known, **fields_to_json(found), **_about_measuring(found)})
-    _report_times(job, rows, json)
-    return not any("failure" in row for row in rows)
+    whole = _measure_model(job) if all("microseconds" in row for row in rows) else None
+    _report_times(job, rows, json, whole)
+    return not any("failure" in row for row in [*rows, *([whole] if whole else [])])
+
+
+def _measure_model(job: CompileJob) -> dict[str, Any] | None:
+    """All launches for a CPU in one run, or why it gave no time; None on a GPU, and where one group is asked for."""
+    from engine.target.machines import is_cpu
+
+    if not is_cpu(job.target) or job.only is not None or job.plan.without_kernel:
+        return None
+    found = engine.measure_model(job.plan, job.recipe)
+    if isinstance(found, Failure):
+        return {"failure": found.kind, "message": found.message}
+    return {**fields_to_json(found), **_about_measuring(found)}
 
 
 def _about_measuring(found: Timing) -> dict[str, Any]:
@@ -260,12 +273,16 @@ def _about_measuring(found: Timing) -> dict[str, Any]:
     return {"device": (found.environment or {}).get("device", ""), "p20": found.low, "p80": found.high}
 
 
-def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> None:
+def _report_times(
+    job: CompileJob, rows: list[dict[str, Any]], json: bool, whole: dict[str, Any] | None = None
+) -> None:
+    """The times of kernels, and of all launches in one run where there is one."""
     timed = [row for row in rows if "microseconds" in row]
     total = sum(row["microseconds"] * row["instances"] for row in timed)
     if json:
         environment = {"model": job.graph.name, "target": job.target}
-        output.document(environment=environment, kernels=rows, microseconds=total)
+        end_to_end = {"end_to_end": whole} if whole else {}
+        output.document(environment=environment, kernels=rows, microseconds=total, **end_to_end)
         return
 
     def cells(all_of_row: float, row: dict[str, Any]) -> tuple[str, ...]:
@@ -279,6 +296,11 @@ def _report_times(job: CompileJob, rows: list[dict[str, Any]], json: bool) -> No
         _say_published(row["group"], from_json(tuple[PublishedTime, ...], row.get("published", [])))
     notes = dict.fromkeys(row["note"] for row in timed if row.get("note"))
     output.say(", ".join([f"{duration(total)} in {plural(sum(row['instances'] for row in timed), 'kernel')}", *notes]))
+    if whole and "microseconds" in whole:
+        spread = f"{duration(whole['p20'])} to {duration(whole['p80'])}"
+        output.say(f"end to end: {duration(whole['microseconds'])} {whole['origin']} ({spread})")
+    elif whole:
+        output.say(f"end to end: {whole['failure']}: {whole['message']}")
     for row in rows:
         if row.get("noise"):
             output.say(f"{row['group']}: noisy: {row['noise']}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,10 +22,11 @@ from engine.execution.native.run import (
 from engine.execution.nodes import Failure, Timing
 from engine.execution.reference import input_values
 from engine.fusion.nodes import FusionPlan
-from engine.graph.nodes import DTYPES, OperatorGraph
+from engine.graph.nodes import DTYPES
 from engine.recipe import Recipe
 from engine.support.errors import Unsupported
 from engine.target.machines import cpu
+from engine.verify.tensor_memory import TensorMemory, share_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,17 +49,14 @@ def measure_model(
         names = ", ".join(list(plan.without_kernel)[:3]) or "it comes from no graph"
         raise Unsupported("measure", plan.graph, f"not all of it are kernels: {names}", "measure its kernels alone")
     require_features(cpu(recipe.target))
-    memory = _Tensors(graph, input_values(graph, 0) if values is None else values)
-    launches = []
-    kernels: dict[str, CpuKernel] = {}
-    for launch in plan.launches:
-        if launch.group not in kernels:
-            kernel = compile_for(plan.group(launch.group), recipe)
-            assert isinstance(kernel, CpuKernel)
-            kernels[launch.group] = kernel
-        launches.append(memory.launch(kernels[launch.group], launch.instance))
-    wanted = [memory.numbers[name] for name in graph.outputs]
-    job = NativeJob(memory.buffers, [launches], wanted, how.rounds, how.samples, 0, how.threads)
+    values = input_values(graph, 0) if values is None else values
+    kernels = compile_launched(plan, recipe)
+    memory = share_memory(plan, kernels, {*values, *graph.outputs})
+    held = {block: values[tensor] for tensor, block in memory.blocks.items() if tensor in values}
+    buffers = [NativeBuffer(size, held.get(block)) for block, size in enumerate(memory.sizes)]
+    launches = [_launch(kernels[launch.group], launch.instance, memory, buffers) for launch in plan.launches]
+    wanted = [memory.blocks[name] for name in graph.outputs]
+    job = NativeJob(buffers, [launches], wanted, how.rounds, how.samples, 0, how.threads)
     found = run_native(job, how.timeout)
     if isinstance(found, Failure):
         return found
@@ -70,33 +67,25 @@ def measure_model(
     return ModelTiming(timing_of(found.samples[0], how, cpu(recipe.target)), outputs)
 
 
-class _Tensors:
-    """The memory of a model's tensors, each of which has a buffer once a launch touches it."""
+def compile_launched(plan: FusionPlan, recipe: Recipe) -> Mapping[str, CpuKernel]:
+    """The kernels of all groups that have launches, by group."""
+    kernels: dict[str, CpuKernel] = {}
+    for launch in plan.launches:
+        if launch.group not in kernels:
+            kernel = compile_for(plan.group(launch.group), recipe)
+            assert isinstance(kernel, CpuKernel)
+            kernels[launch.group] = kernel
+    return kernels
 
-    def __init__(self, graph: OperatorGraph, values: Mapping[str, np.ndarray]) -> None:
-        self._graph, self._values = graph, values
-        self.buffers: list[NativeBuffer] = []
-        self.numbers: dict[str, int] = {}
 
-    def launch(self, kernel: CpuKernel, instance: int) -> NativeLaunch:
-        """A call of a kernel on the tensors of one of its places."""
-        own, source = kernel.group.instances[instance], kernel.source
-        places = []
-        for buffer in source.buffers:
-            part, size = own.parts.get(buffer.array), DTYPES[buffer.dtype]
-            elements = part.whole if part else buffer.elements
-            number = self._number(own.arrays[buffer.array], elements * size)
-            places.append((number, part.first * size if part else 0))
-        for size in source.prepared:
-            self.buffers.append(NativeBuffer(size))
-            places.append((len(self.buffers) - 1, 0))
-        return NativeLaunch(library(source, kernel.target), source.entry, bool(source.prepared), tuple(places))
-
-    def _number(self, tensor: str, size: int) -> int:
-        if tensor not in self.numbers:
-            declared = self._graph.tensors.get(tensor)
-            if declared is not None:
-                size = math.prod(declared.shape) * DTYPES[declared.dtype]
-            self.numbers[tensor] = len(self.buffers)
-            self.buffers.append(NativeBuffer(size, self._values.get(tensor)))
-        return self.numbers[tensor]
+def _launch(kernel: CpuKernel, instance: int, memory: TensorMemory, buffers: list[NativeBuffer]) -> NativeLaunch:
+    """A call of a kernel on the tensors of one of its places; what it prepares gets a buffer."""
+    own, source = kernel.group.instances[instance], kernel.source
+    places = []
+    for buffer in source.buffers:
+        part = own.parts.get(buffer.array)
+        places.append((memory.blocks[own.arrays[buffer.array]], part.first * DTYPES[buffer.dtype] if part else 0))
+    for size in source.prepared:
+        buffers.append(NativeBuffer(size))
+        places.append((len(buffers) - 1, 0))
+    return NativeLaunch(library(source, kernel.target), source.entry, bool(source.prepared), tuple(places))

@@ -17,6 +17,8 @@ from engine.execution.native.build import library
 from engine.execution.reference import input_values
 from engine.graph.nodes import DTYPES
 from engine.recipe import Recipe
+from engine.verify.native_model import compile_launched
+from engine.verify.tensor_memory import share_memory
 
 ALIGNED = 64
 SPINNING = 0.05
@@ -36,69 +38,36 @@ class Turns:
 
 
 class OurModel:
-    """All launches of a plan as calls in this process; an array takes memory that no later launch reads, where there is
-    some."""
+    """All launches of a plan as calls in this process."""
 
     def __init__(self, plan: engine.FusionPlan, recipe: Recipe, values: dict[str, np.ndarray]) -> None:
         assert plan.source is not None and not plan.without_kernel
-        self.graph, self._values = plan.source, values
-        self.memory: dict[str, np.ndarray] = {}
-        self._free: list[np.ndarray] = []
-        self._kept: list[object] = []
-        self.kernels: dict[str, CpuKernel] = {}
-        self.calls: list[tuple[Callable[[object], None], object]] = []
-        last = {
-            array: number for number, launch in enumerate(plan.launches)
-            for array in plan.group(launch.group).instances[launch.instance].arrays.values()
-        }  # fmt: skip
-        for number, launch in enumerate(plan.launches):
-            group = plan.group(launch.group)
-            if group.name not in self.kernels:
-                kernel = engine.compile(group, recipe)
-                assert isinstance(kernel, CpuKernel)
-                self.kernels[group.name] = kernel
-            self._add(self.kernels[group.name], launch.instance)
-            own = group.instances[launch.instance].arrays.values()
-            unread = {array for array in own if last[array] == number and array in self.memory}
-            self._free += [self.memory[array] for array in sorted(unread - {*values, *self.graph.outputs})]
+        self.graph, self.kernels = plan.source, compile_launched(plan, recipe)
+        memory = share_memory(plan, self.kernels, {*values, *self.graph.outputs})
+        blocks = [aligned(size) for size in memory.sizes]
+        self.memory = {tensor: blocks[block] for tensor, block in memory.blocks.items()}
+        for name in {*values} & {*self.memory}:
+            self.memory[name][:] = np.ascontiguousarray(values[name]).reshape(-1).view(np.uint8)
+        self._prepared: list[np.ndarray] = []
+        self.calls = [self._call(self.kernels[launch.group], launch.instance) for launch in plan.launches]
 
-    def _add(self, kernel: CpuKernel, instance: int) -> None:
+    def _call(self, kernel: CpuKernel, instance: int) -> tuple[Callable[[object], None], object]:
         own, source = kernel.group.instances[instance], kernel.source
         loaded = ctypes.CDLL(str(library(source, kernel.target)))
         places = []
         for buffer in source.buffers:
-            part, size = own.parts.get(buffer.array), DTYPES[buffer.dtype]
-            elements = part.whole if part else buffer.elements
-            memory = self._tensor(own.arrays[buffer.array], elements * size)
-            places.append(memory.ctypes.data + (part.first * size if part else 0))
+            part = own.parts.get(buffer.array)
+            first = part.first * DTYPES[buffer.dtype] if part else 0
+            places.append(self.memory[own.arrays[buffer.array]].ctypes.data + first)
         for size in source.prepared:
-            self._kept.append(aligned(size))
-            places.append(self._kept[-1].ctypes.data)  # type: ignore[attr-defined]
+            self._prepared.append(aligned(size))
+            places.append(self._prepared[-1].ctypes.data)
         pointers = (ctypes.c_void_p * len(places))(*places)
         if source.prepared:
             getattr(loaded, f"prepare_{source.entry}")(pointers)
         call = getattr(loaded, f"call_{source.entry}")
         call.restype = None
-        self.calls.append((call, pointers))
-
-    def _tensor(self, name: str, size: int) -> np.ndarray:
-        if name not in self.memory:
-            declared = self.graph.tensors.get(name)
-            size = declared.bytes if declared else size
-            if name in self._values:
-                memory = aligned(size)
-                memory[:] = np.ascontiguousarray(self._values[name]).reshape(-1).view(np.uint8)
-            elif name in self.graph.outputs:
-                memory = aligned(size)
-            else:
-                memory = self._take(size)
-            self.memory[name] = memory
-        return self.memory[name]
-
-    def _take(self, size: int) -> np.ndarray:
-        """The least free memory of so many bytes, or new memory."""
-        fitting = [n for n, memory in enumerate(self._free) if memory.nbytes >= size]
-        return self._free.pop(min(fitting, key=lambda n: self._free[n].nbytes)) if fitting else aligned(size)
+        return call, pointers
 
     def run(self) -> None:
         """All launches."""

@@ -95,10 +95,13 @@ def test_a_kernel_that_never_ends_is_a_failure() -> None:
 
 
 def test_measured_times_name_their_machine() -> None:
-    row = document("measure", SOFTMAX, "--target", "cpu")["kernels"][0]
+    found = document("measure", SOFTMAX, "--target", "cpu")
+    whole, row = found["end_to_end"], found["kernels"][0]
+    assert whole["origin"] == MEASURED and whole["device"] == host_cpu().title and len(whole["samples"]) >= 30
     assert row["origin"] == MEASURED and row["device"] == host_cpu().title
     assert len(row["samples"]) >= 30 and 0 < row["p20"] <= row["microseconds"] <= row["p80"]
     assert row["environment"]["values"].endswith("agreed with the reference")
+    assert "end_to_end" not in document("measure", SOFTMAX, "--target", "cpu", "--group", row["group"])
 
 
 @pytest.mark.parametrize("axis", [0, 1])
