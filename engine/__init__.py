@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         load,
         mappings,
         measure,
-        measure_model,
         nvrtc,
         predict,
         run,
@@ -99,6 +98,7 @@ if TYPE_CHECKING:
     from engine.tuning.api import tune
     from engine.tuning.report import TuningReport
     from engine.tuning.tuning_run import TuningRun
+    from engine.verify.native_model import measure_model
     from engine.verify.run import Results
 
 __all__ = [

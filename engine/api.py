@@ -345,17 +345,6 @@ def measure(
     return replace(found.timing, environment={**(found.timing.environment or {}), **checked})
 
 
-def measure_model(plan: FusionPlan, recipe: Recipe) -> Timing | Failure:
-    """Time all launches of a plan for this machine's CPU in one run, on warm caches; arrays share memory.
-
-    Raises Unsupported where an operator has no kernel.  Results are compared by `check_model`.
-    """
-    from engine.verify.native_model import measure_model as measured
-
-    found = measured(plan, recipe)
-    return found if isinstance(found, Failure) else found.timing
-
-
 @lru_cache(maxsize=1)
 def _process_seed() -> int:
     """A seed that is another one in every process; equal within one, so that the reference runs once for a model."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import verbs
+from app.cli import times, verbs
 from app.cli.compile_job import CompileJob
 from engine.documents.model import PublishedTime
 from engine.support.errors import BadInput
@@ -234,10 +234,10 @@ def test_explain_and_predict_tell_the_same_published_times(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = CompileJob(str(ROOT / SOFTMAX), None, {}, only="softmax_0")
-    times = (PublishedTime("PyTorch", "H100", 21.3, "a table"),)
-    monkeypatch.setattr("engine.measurements.published.published_times", lambda group: times)
+    listed = (PublishedTime("PyTorch", "H100", 21.3, "a table"),)
+    monkeypatch.setattr("engine.measurements.published.published_times", lambda group: listed)
     line = "softmax_0: another kernel takes 21.3 µs by PyTorch on H100, published in a table"
-    for verb in (verbs.explain, lambda job: verbs.predict(job, False)):
+    for verb in (verbs.explain, lambda job: times.predict(job, False)):
         verb(job)
         assert capsys.readouterr().out.count(line) == 1
 

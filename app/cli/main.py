@@ -200,9 +200,9 @@ def predict(
     ] = None,
 ) -> None:  # fmt: skip
     """Modelled time of every kernel."""
-    from app.cli import verbs
+    from app.cli import times
 
-    verbs.predict(job(file, target, dim, group, recipe, None, numerics), json, trace)
+    times.predict(job(file, target, dim, group, recipe, None, numerics), json, trace)
 
 
 @command("Exit codes: 0 done, 1 a kernel fails or is wrong, 2 bad input, 3 no such GPU, or no C++ compiler.")
@@ -212,9 +212,9 @@ def measure(
     json: Json = False,
 ) -> bool:  # fmt: skip
     """Time of every kernel on this machine's GPU or CPU."""
-    from app.cli import verbs
+    from app.cli import times
 
-    return verbs.measure(job(file, target, dim, group, recipe, None, numerics), json)
+    return times.measure(job(file, target, dim, group, recipe, None, numerics), json)
 
 
 @command("Exit codes: 0 done, 2 bad input: other devices, no times, too few rows.")

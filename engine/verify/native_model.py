@@ -40,8 +40,9 @@ class ModelTiming:
 def measure_model(
     plan: FusionPlan, recipe: Recipe, values: Mapping[str, np.ndarray] | None = None, how: Measuring = USUAL
 ) -> ModelTiming | Failure:
-    """Run and time all launches of a plan for a CPU.  values: of inputs and constants; by default those of seed 0.
+    """Run and time all launches of a plan for this machine's CPU, on warm caches; arrays share memory.
 
+    values: of inputs and constants; by default those of seed 0.  Results are not compared: `check_model` does that.
     Raises Unsupported where an operator has no kernel, or the host has a part in it.
     """
     graph = plan.source
