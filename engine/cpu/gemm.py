@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from engine.cpu.estimate import estimate_cpu
+from engine.cpu.in_place import find_in_place
 from engine.cpu.marks import CpuMarks
 from engine.cpu.nodes import CppProgram, CpuWork
 from engine.cpu.panels import batches_of
@@ -33,7 +34,7 @@ def lower_gemm(group: FusionGroup, tree: ScheduleTree, machine: CpuTarget) -> Cp
     marks = CpuMarks(tree)
     product = _choose_product(match_products(group.program, tree, machine), marks)
     config = _choose_config(product, machine, marks)
-    kernel = KernelText(group, machine, ("scalar.hpp", "product.hpp"))
+    kernel = KernelText(group, machine, ("scalar.hpp", "product.hpp"), find_in_place(product))
     writer = ProductText(product, config, kernel, machine)
     writer.constants()
     writer.functions()

@@ -32,6 +32,8 @@ class CppSource:
     fixes: panels of weights.  Both functions are given it after the buffers."""
     scratch_bytes: int = 0
     """Of memory that it keeps for itself from one call to the next."""
+    in_place: Mapping[str, str] = field(default_factory=dict)
+    """Output -> the input in whose memory it may be written."""
 
 
 @dataclass(frozen=True, slots=True)

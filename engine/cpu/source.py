@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from engine.cpu.nodes import CppSource
@@ -21,8 +21,12 @@ ALIGNMENT = 64
 class KernelText:
     """The text of one kernel in the making."""
 
-    def __init__(self, group: FusionGroup, machine: CpuTarget, headers: Sequence[str] = ("scalar.hpp",)) -> None:
-        program = group.program
+    def __init__(
+        self, group: FusionGroup, machine: CpuTarget, headers: Sequence[str] = ("scalar.hpp",),
+        in_place: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """in_place: output -> the input in whose memory it may be written."""
+        program, self._in_place = group.program, in_place or {}
         names = dict.fromkeys((*program.inputs, *program.outputs))
         self.buffers = tuple(self._parameter(program, name) for name in names)
         self.text = Text([*names, program.name])
@@ -77,16 +81,17 @@ class KernelText:
                 self.text.add(f"{kind}* const {name} = static_cast<{kind}*>(buffers[{number}]);")
             yield
 
-    @staticmethod
-    def _parameter_text(buffer: Parameter) -> str:
-        return f"{'' if buffer.written else 'const '}{stored_type(buffer.dtype)}* __restrict__ {buffer.parameter}"
+    def _parameter_text(self, buffer: Parameter) -> str:
+        kind = f"{'' if buffer.written else 'const '}{stored_type(buffer.dtype)}*"
+        is_apart = buffer.array not in self._in_place and buffer.array not in self._in_place.values()
+        return f"{kind} __restrict__ {buffer.parameter}" if is_apart else f"{kind} {buffer.parameter}"
 
     def source(self, scratch_bytes: int = 0, prepared: tuple[int, ...] = ()) -> CppSource:
         """The finished text."""
         lines = self.text.lines
         text = "\n".join(line for line, _ in lines) + "\n"
         links = tuple(link for _, link in lines)
-        return CppSource(text, self._program.name, self.buffers, links, prepared, scratch_bytes)
+        return CppSource(text, self._program.name, self.buffers, links, prepared, scratch_bytes, self._in_place)
 
 
 def scratch_arrays(text: Text, program: TensorProgram, plans: Sequence[RegionPlan], shared: Sequence[str]) -> int:

@@ -1,6 +1,8 @@
-"""Which tensors of a model lie in the same memory: one takes the place of another that no later launch touches.
+"""Which tensors of a model lie in the same memory: one takes the place of another that no later launch touches, or that
+its own launch reads last, element by element.
 
     b = f(a); c = g(b); d = h(c)        c lies where a did, d where b did: what is written was in the caches before
+    y = a @ b + x                       y lies where x does
 """
 
 from __future__ import annotations
@@ -31,9 +33,14 @@ def share_memory(plan: FusionPlan, kernels: Mapping[str, CpuKernel], kept: Colle
     blocks: dict[str, int] = {}
     made: list[int] = []
     free: list[int] = []
-    for number, sizes in enumerate(touched):
+    for number, (launch, sizes) in enumerate(zip(plan.launches, touched, strict=True)):
+        lent = _in_place(kernels[launch.group], launch.instance)
         for tensor, size in sizes.items():
             if tensor in blocks:
+                continue
+            over = lent.get(tensor, "")
+            if tensor not in kept and over not in kept and last.get(over) == number and sizes[over] == size:
+                blocks[tensor] = blocks[over]
                 continue
             fitting = [block for block in free if made[block] >= size] if tensor not in kept else []
             if fitting:
@@ -42,8 +49,19 @@ def share_memory(plan: FusionPlan, kernels: Mapping[str, CpuKernel], kept: Colle
             else:
                 blocks[tensor] = len(made)
                 made.append(size)
-        free += [blocks[tensor] for tensor in sizes if last[tensor] == number and tensor not in kept]
+        in_use = {blocks[tensor] for tensor in sizes if last[tensor] > number}
+        ended = {blocks[tensor] for tensor in sizes if last[tensor] == number and tensor not in kept}
+        free += sorted(ended - in_use)
     return TensorMemory(blocks, made)
+
+
+def _in_place(kernel: CpuKernel, instance: int) -> Mapping[str, str]:
+    """Tensor -> the one in whose memory a launch may write it: both whole, and each the other's only use here."""
+    own = kernel.group.instances[instance]
+    uses = [own.arrays[buffer.array] for buffer in kernel.source.buffers]
+    pairs = {own.arrays[output]: own.arrays[given] for output, given in kernel.source.in_place.items()
+             if not {output, given} & own.parts.keys()}  # fmt: skip
+    return {tensor: over for tensor, over in pairs.items() if uses.count(tensor) == uses.count(over) == 1}
 
 
 def _sizes(plan: FusionPlan, kernel: CpuKernel, instance: int) -> Mapping[str, int]:
