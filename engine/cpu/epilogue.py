@@ -66,6 +66,39 @@ class EpilogueText(PanelText):
                     self._lanes(lines, lanes)
         text.add("")
 
+    def fetch_function(self, arguments: list[str]) -> None:
+        """Brings what the statements after the sums read to the first cache, while the sums are made."""
+        text = self.text
+        text.add("// Fetches what is read after the sums of a tile.")
+        text.add("template <int HEIGHT, int WIDTH>")
+        with text.block(f"static LOOM void fetch({', '.join(arguments)})", self.link), text.scope():
+            lanes = self._flat_lanes()
+            with self._lines() as lines:
+                where = {**{i.name: Index.of(i.name) for i in self.product.batch}, **lines, **lanes.where}
+                for statement, access in self.fetched:
+                    place = self._first_of_line(statement, access, where)
+                    with text.block("for (int first = 0; first < WIDTH * LANES; first += LANES)", self.link):
+                        text.add(f"__builtin_prefetch(&{place});", self.link)
+        text.add("")
+
+    @property
+    def fetched(self) -> list[tuple[Statement, Access]]:
+        """Large arrays that are read as results are written, along the lanes: they come from far, and only once."""
+        product, near = self.product, self.machine.l1_bytes.value
+        if product.is_turned or self._joined != len(product.columns.loops):
+            return []
+        results, inner = product.rows.size * product.columns.size, product.columns.loops[-1].name
+        found: dict[str, tuple[Statement, Access]] = {}
+        for statement, access in self._accesses():
+            array = self.program.arrays[access.array]
+            if access == statement.write or access.guards or array.elements < results or array.bytes <= near:
+                continue
+            position = linear(access.indices, array.shape)
+            own = [name for name, other in product.iterators[statement.name].items() if other == inner]
+            if position.is_affine and [position.coefficient(name) for name in own] == [1]:
+                found.setdefault(access.array, (statement, access))
+        return list(found.values())
+
     @property
     def _lane_side(self) -> SideText:
         """The side that lanes walk."""

@@ -43,6 +43,9 @@ class ProductText(EpilogueText):
         """All depths of a tile; then the statements that use its sums."""
         self._multiply_function()
         arguments = [*self.kernel.parameters(), *(f"i64 {i.name}" for i in self.product.batch), "i64 m0", "i64 n0"]
+        if self.fetched:
+            self.extents |= {"m0": self.product.rows.size, "n0": self.product.columns.count}
+            self.fetch_function(arguments)
         arguments += ["const int* __restrict__ row_sums"] * self.shifts
         arguments += [f"const {self.sum_type}* __restrict__ found"]
         self.finish_function(arguments)
@@ -271,14 +274,18 @@ class ProductText(EpilogueText):
         m, n = product.rows.count, product.columns.count
         rest_vectors = -(-(n % self.width) // self.machine.lanes)
         names = [*self.kernel.names_of(), *(i.name for i in product.batch), "m0", "n0"]
+        place = ", ".join(names)
         arguments = ", ".join([*names, *["row_sums"] * self.shifts, "found"])
         in_place = "true" if self.columns.mode in (DIRECT, STAGED) else "false"
         rest_in_place = "true" if self.columns.mode == STAGED else "false"
 
-        def call(height: int, width: int, place: str) -> None:
-            ahead = "ahead, " if self._fetches_ahead else ""
-            text.add(f"multiply<{height}, {width}, {place}>(rows, columns, unit, units, {ahead}found);", self.link)
+        def call(height: int, width: int, is_in_place: str) -> None:
             condition = "if (units == UNITS) " if self.is_blocked else ""
+            if self.fetched:
+                text.add(f"{condition}fetch<{height}, {width}>({place});", self.link)
+            ahead = "ahead, " if self._fetches_ahead else ""
+            sums = f"rows, columns, unit, units, {ahead}found"
+            text.add(f"multiply<{height}, {width}, {is_in_place}>({sums});", self.link)
             text.add(f"{condition}finish<{height}, {width}>({arguments});", self.link)
 
         def widths(height: int) -> None:

@@ -251,3 +251,20 @@ def test_large_results_are_written_in_whole_rows(tmp_path: Path, m: int, k: int,
     columns = made["panels of a block"] * made["vectors of a tile"] * 16
     written = 4 * columns * made["tiles of a block"] * made["rows of a tile"]
     assert (columns >= n and written <= 2 << 18) == is_whole
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_fetched"), [((320, 256), True), ((1, 256), False), ((8, 32), False)], ids=["large", "a row", "small"]
+)
+def test_what_is_added_from_far_is_fetched_while_sums_are_made(
+    tmp_path: Path, shape: tuple[int, int], is_fetched: bool
+) -> None:
+    rows, columns = (320, 256) if shape[0] == 1 else shape
+    weight = np.random.default_rng(6).standard_normal((40, columns), "float32")
+    nodes: list[Node] = [("MatMul", ["x", "w"], ["p"], {}), ("Add", ["p", "r"], ["y"], {})]
+    inputs = {"x": ("float32", (rows, 40)), "r": ("float32", shape)}
+    graph = engine.load(write_model(tmp_path / "m.onnx", nodes, inputs, ["y"], {"w": weight}))
+    (group,) = engine.fuse(graph, target="cpu").groups
+    kernel = engine.compile(group)
+    assert isinstance(kernel, CpuKernel) and ("fetch<" in kernel.source.text) == is_fetched
+    assert engine.check(kernel).status == "pass"
