@@ -147,15 +147,13 @@ def check(
     from engine.verify.kernel import check_kernel, failed_check
     from engine.verify.layout import check_layout
     from engine.verify.levels import PTX, find_run
-    from engine.verify.native import check_native
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
-    run = None if isinstance(kernel, CpuKernel) else find_run(level, kernel, ptx)
     try:
         if isinstance(kernel, CpuKernel):
-            return check_native(kernel, *group_values(kernel.group, seed), timeout=timeout)
-        assert run is not None
+            return check_whole_or_cut(kernel, seed, timeout)
+        run = find_run(level, kernel, ptx)
         if ptx is not None:  # of this launch, and of no smaller one
             return check_kernel(kernel, *group_values(kernel.group, seed), timeout=timeout, run=run)
         found = check_whole_or_cut(kernel, seed, timeout, run)

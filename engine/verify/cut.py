@@ -12,7 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.compilation import compile_group
+from engine.compilation import compile_for
+from engine.cpu.nodes import AnyKernel, CpuKernel
+from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.shrink import Shrunk, shrink
@@ -24,24 +26,34 @@ from engine.support.errors import BadInput
 from engine.verify.footprint import partition_faults
 from engine.verify.kernel import check_kernel
 from engine.verify.levels import KernelRun
+from engine.verify.native import check_native
 from engine.verify.values import bytes_of_values, group_values, refusal
 
 AIM = MAX_REFERENCE_BYTES // 16
 """Bytes of values to cut to."""
 
 
-def check_whole_or_cut(kernel: Kernel, seed: int, timeout: float, run: KernelRun) -> Check:
+def check_whole_or_cut(kernel: AnyKernel, seed: int, timeout: float, run: KernelRun = emulate) -> Check:
     """Check a kernel with the values of its whole launch, or, where these do not fit, with those of a part.
 
-    seed: of the values.  timeout, run: as of `check_kernel`.  Raises Unsupported as `cut_kernel`.
+    seed: of the values.  timeout, run: as of `check_kernel`; a kernel for a CPU runs there.  Raises Unsupported as
+    `cut_kernel`.
     """
+
+    def check(one: AnyKernel) -> Check:
+        given = group_values(one.group, seed)
+        if isinstance(one, CpuKernel):
+            return check_native(one, *given, timeout=timeout)
+        return check_kernel(one, *given, timeout=timeout, run=run)
+
     small = cut_kernel(kernel)
     if small is None:
-        return check_kernel(kernel, *group_values(kernel.group, seed), timeout=timeout, run=run)
-    found = check_kernel(small, *group_values(small.group, seed), timeout=timeout, run=run)
+        return check(kernel)
+    found = check(small)
     # What was counted is the smaller kernel's.
-    found = replace(found, group=kernel.group.name, blocks_run=0, blocks_total=kernel.source.blocks, counts=())
-    faults = partition_faults(kernel.source, kernel.group.program)
+    blocks = kernel.source.blocks if isinstance(kernel, Kernel) else 1
+    found = replace(found, group=kernel.group.name, blocks_run=0, blocks_total=blocks, counts=())
+    faults = partition_faults(kernel.source, kernel.group.program) if isinstance(kernel, Kernel) else ()
     if faults:
         message = f"{faults[0].kind}: {faults[0].message}"
         return replace(found, status="fail", findings=(*faults, *found.findings), message=message)
@@ -49,10 +61,11 @@ def check_whole_or_cut(kernel: Kernel, seed: int, timeout: float, run: KernelRun
         return found
     inputs = (small.group.program.arrays[name] for name in small.group.program.inputs)
     sizes = ", ".join(f"{array.name}[{', '.join(map(str, array.shape))}]" for array in inputs)
-    return replace(found, message=f"{refusal(kernel.group).reason}: blocks ran with {sizes}")
+    what = "blocks" if isinstance(kernel, Kernel) else "it"
+    return replace(found, message=f"{refusal(kernel.group).reason}: {what} ran with {sizes}")
 
 
-def cut_kernel(kernel: Kernel) -> Kernel | None:
+def cut_kernel(kernel: AnyKernel) -> AnyKernel | None:
     """The kernel of the same group with less of its outer axes; None where its values fit.
 
     Raises Unsupported where they do not, and no axis of the file can be cut, or the text is not what the recipe makes.
@@ -67,7 +80,7 @@ def cut_kernel(kernel: Kernel) -> Kernel | None:
     marked = max(group.program.arrays[name].elements for name in group.program.outputs)  # a byte each
     if small is None or shapes is None or graph is None or marked > MAX_REFERENCE_BYTES:
         raise refusal(group)
-    if compile_group(group, kernel.recipe).source != kernel.source:
+    if compile_for(group, kernel.recipe).source != kernel.source:
         raise refusal(group, ", and its text is not what its recipe makes")
     try:
         smaller = replace(small.group, graph=load(write_with_shapes(graph, shapes)))
@@ -76,7 +89,7 @@ def cut_kernel(kernel: Kernel) -> Kernel | None:
     whole = _uncut_tensor(smaller, small.cuts)
     if whole:
         raise refusal(group, f", and {whole} stays as large in a smaller file")
-    return compile_group(smaller, kernel.recipe)
+    return compile_for(smaller, kernel.recipe)
 
 
 def _uncut_tensor(smaller: FusionGroup, cuts: Mapping[str, tuple[int, ...]]) -> str:
@@ -88,7 +101,7 @@ def _uncut_tensor(smaller: FusionGroup, cuts: Mapping[str, tuple[int, ...]]) -> 
     return next((n for n, array in tensors if math.prod(graph.tensors[n].shape) != math.prod(cuts[array])), "")
 
 
-def _input_shapes(kernel: Kernel, small: Shrunk) -> Mapping[str, Sequence[int]] | None:
+def _input_shapes(kernel: AnyKernel, small: Shrunk) -> Mapping[str, Sequence[int]] | None:
     """Input of the file -> its shape as the smaller group reads it; None where one is no array in the file's order."""
     group, graph = kernel.group, kernel.group.graph
     instance = group.instances[0]

@@ -12,9 +12,11 @@ import pytest
 from onnx import helper
 
 import engine
+from engine.cpu.nodes import CpuKernel
 from engine.verify import cut, values
 from engine.verify.cut import cut_kernel
 from tests.graph.models import model, node, save
+from tests.support.needs import needs_compiler
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +50,26 @@ def test_fewer_rows_stand_for_all(tmp_path: Path, level: str) -> None:
     assert (found.blocks_run, found.blocks_total) == (0, kernel.source.blocks)
     # 3.8 MiB of values for 128 KiB: a thirty-first of 1003 rows, in whole 128s, and the remainder of 1003 by 128.
     assert "its values take 0.0 GiB" in found.message and found.message.endswith("blocks ran with x[107, 500]")
+
+
+@needs_compiler
+@pytest.mark.parametrize("factor", ["2.0f", "2.1f"])
+def test_a_kernel_for_a_cpu_is_cut_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: str) -> None:
+    rows(tmp_path)
+    (group,) = engine.fuse(engine.load(tmp_path / "rows.onnx"), target="cpu").groups
+    kernel = engine.compile(group)
+    small = cut_kernel(kernel)
+    assert isinstance(kernel, CpuKernel) and isinstance(small, CpuKernel)
+    text = small.source.text.replace("2.0f", factor)
+    assert (text != small.source.text) == (factor != "2.0f")
+    changed = replace(small, made=replace(small.made, source=replace(small.source, text=text)))
+    monkeypatch.setattr(cut, "cut_kernel", lambda _: changed)
+    found = engine.check(kernel)
+    assert (found.blocks_run, found.blocks_total) == (0, 1)
+    if factor == "2.0f":
+        assert found.status == "pass" and found.message.endswith("it ran with x[107, 500]")
+    else:
+        assert found.status == "fail" and "elements of y are off" in found.message
 
 
 def test_what_fits_is_not_cut(tmp_path: Path) -> None:
