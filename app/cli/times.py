@@ -111,5 +111,6 @@ def _report_times(
 
 
 def say_published(group: str, times: Iterable[PublishedTime]) -> None:
+    """A line for each time that somebody published of another kernel."""
     for one in times:
         output.say(f"{group}: another kernel takes {published_line(one)}")

@@ -13,8 +13,9 @@ from engine.tensor.nodes import Access, Statement
 
 
 def find_in_place(product: CpuProduct) -> Mapping[str, str]:
-    """Result -> an input of which each element is read where, and only where, the same one of the result is written."""
+    """Result -> an input of which each element is read just where the same one of the result is written, not later."""
     program, found = product.program, dict[str, str]()
+    order = {statement.name: number for number, statement in enumerate(product.after)}
     reads = {
         array: [(s, access) for s in program.statements for access in s.reads() if access.array == array]
         for array in program.inputs if array not in program.constants
@@ -27,8 +28,9 @@ def find_in_place(product: CpuProduct) -> Mapping[str, str]:
         for array, uses in reads.items():
             own, other = program.arrays[result], program.arrays[array]
             is_free = array not in found.values() and (own.dtype, own.elements) == (other.dtype, other.elements)
-            after = all(s in product.after and not access.guards for s, access in uses)
-            if is_free and uses and after and all(_place(product, s, access) == place for s, access in uses):
+            before = all(order.get(s.name, -1) in range(order[statement.name] + 1) for s, _ in uses)
+            same = before and all(_place(product, s, access) == place and not access.guards for s, access in uses)
+            if is_free and uses and same:
                 found[result] = array
                 break
     return found

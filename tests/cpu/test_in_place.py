@@ -22,26 +22,35 @@ SAME = [*SUM, ("Add", ["p", "r"], ["y"], {})]
 BROADCAST = [*SUM, ("Add", ["p", "b"], ["y"], {})]
 TURNED = [*SUM, ("Transpose", ["r"], ["t"], {"perm": [1, 0]}), ("Add", ["p", "t"], ["y"], {})]
 FACTOR = [*SUM, ("Add", ["p", "x"], ["y"], {})]
-TWICE = [*SAME[:1], ("Add", ["p", "r"], ["s"], {}), ("Mul", ["s", "r"], ["y"], {})]
+TWICE = [*SUM, ("Add", ["p", "r"], ["s"], {}), ("Mul", ["s", "r"], ["y"], {})]
 
 
 @pytest.mark.parametrize(
-    ("nodes", "over"),
-    [(SAME, ["r"]), (TWICE, ["r"]), (BROADCAST, []), (TURNED, []), (FACTOR, [])],
-    ids=["same element", "read twice", "another size", "another element", "a factor, too"],
+    ("nodes", "outputs", "over"),
+    [
+        (SAME, ["y"], {"y": "r"}),
+        (TWICE, ["y"], {"y": "r"}),
+        (TWICE, ["y", "s"], {"y": "r"}),  # s is written before r is read again
+        (BROADCAST, ["y"], {}),
+        (TURNED, ["y"], {}),
+        (FACTOR, ["y"], {}),
+    ],
+    ids=["same element", "read twice", "read again later", "another size", "another element", "a factor, too"],
 )
-def test_what_a_result_may_be_written_over(tmp_path: Path, nodes: list[Node], over: list[str]) -> None:
+def test_what_a_result_may_be_written_over(
+    tmp_path: Path, nodes: list[Node], outputs: list[str], over: dict[str, str]
+) -> None:
     shapes = {"x": ("float32", (ROWS, COLUMNS)), "r": ("float32", (ROWS, COLUMNS)), "b": ("float32", (COLUMNS,))}
     read = {name for _, names, _, _ in nodes for name in names}
     weight = {"w": np.eye(COLUMNS, dtype="float32")}
     given = {name: shape for name, shape in shapes.items() if name in read}
-    path = write_model(tmp_path / "m.onnx", nodes, given, ["y"], weight)
+    path = write_model(tmp_path / "m.onnx", nodes, given, outputs, weight)
     groups = engine.fuse(engine.load(path), target="avx2").groups
     kernel = engine.compile(groups[-1])
     assert isinstance(kernel, CpuKernel) and kernel.family == "gemm"
     names = kernel.group.instances[0].arrays
-    assert [names[array] for array in kernel.source.in_place.values()] == over
-    assert kernel.source.text.count("__restrict__ " + "y") == 0 if over else "__restrict__ y" in kernel.source.text
+    assert {names[result]: names[array] for result, array in kernel.source.in_place.items()} == over
+    assert ("__restrict__ y" in kernel.source.text) == (not over)
 
 
 @needs_compiler
