@@ -284,7 +284,9 @@ class TuningController(QObject):
             return
         self._painted = present
         self._ticks += 1
-        self._parts += (self.panels.tuning.progress_plot.make_chart, self._show_progress, self._show_table)
+        if self.panels.tuning.isVisible():
+            self._parts.append(self.panels.tuning.progress_plot.make_chart)
+        self._parts += (self._show_progress, self._show_table)
         if self._ticks % SLOWLY == 1 or shown.is_complete:
             self._parts.append(self._show_dear)
 
