@@ -215,7 +215,10 @@ class EpilogueText(PanelText):
             text.pragma("omp simd", self.link)
             with text.block(f"for (int {LANE} = 0; {LANE} < LANES; ++{LANE})", self.link):
                 read = {array: f"{name}[{LANE}]" for array, name in taken.items()}
-                self._statements(where, self._total(f"{columns.offset}first + {LANE}"), read, stores)
+                self.extents["first"] = self.width
+                lane = {LANE: Index.of("first") + Index.of(LANE)}  # conditions ask which column it is
+                here = {name: index.substitute(lane, self.extents) for name, index in where.items()}
+                self._statements(here, self._total(f"{columns.offset}first + {LANE}"), read, stores)
             for statement, access in self._accesses():
                 if access == statement.write:
                     place = self._first_of_line(statement, access, where)

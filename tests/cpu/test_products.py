@@ -268,3 +268,18 @@ def test_what_is_added_from_far_is_fetched_while_sums_are_made(
     kernel = engine.compile(group)
     assert isinstance(kernel, CpuKernel) and ("fetch<" in kernel.source.text) == is_fetched
     assert engine.check(kernel).status == "pass"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("upper", [0, 1])
+def test_conditions_on_columns_know_which_of_a_tile_it_is(tmp_path: Path, dtype: str, upper: int) -> None:
+    """Halves are stored a line of lanes at a time: the second line of a tile is 16 columns on."""
+    draw = np.random.default_rng(7).standard_normal
+    weight = {"w": draw((24, 70)).astype(dtype)}
+    nodes: list[Node] = [("MatMul", ["x", "w"], ["p"], {}), ("Trilu", ["p"], ["y"], {"upper": upper})]
+    graph = engine.load(write_model(tmp_path / "m.onnx", nodes, {"x": (dtype, (70, 24))}, ["y"], weight))
+    (group,) = engine.fuse(graph, target="cpu").groups
+    kernel = engine.compile(group)
+    assert isinstance(kernel, CpuKernel) and kernel.family == "gemm"
+    found = engine.check(kernel)
+    assert found.status == "pass", found.message
