@@ -150,10 +150,10 @@ def check(
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
+    run = None if isinstance(kernel, CpuKernel) else find_run(level, kernel, ptx)
     try:
-        if isinstance(kernel, CpuKernel):
+        if isinstance(kernel, CpuKernel) or run is None:
             return check_whole_or_cut(kernel, seed, timeout)
-        run = find_run(level, kernel, ptx)
         if ptx is not None:  # of this launch, and of no smaller one
             return check_kernel(kernel, *group_values(kernel.group, seed), timeout=timeout, run=run)
         found = check_whole_or_cut(kernel, seed, timeout, run)

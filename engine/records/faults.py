@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.support.errors import BadInput, EngineError, MissingCapability
 
-_PRIMARY = 0xFF
+PRIMARY = 0xFF
 """Mask of the primary result code; the higher bits of an extended code say where it came from."""
 
 FOREIGN_HINT = "name another file: records are kept in files of their own"
@@ -42,7 +42,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+        code = getattr(error, "sqlite_errorcode", 0) & PRIMARY
         kind, reason, hint = _ERRORS.get(code, (BadInput, f"cannot be used as records: {error}", FOREIGN_HINT))
         raise kind("records", str(path), reason, hint) from error
     except UnicodeDecodeError as error:  # SQLite does not look at the text that it returns

@@ -13,11 +13,12 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter, sleep
 from types import TracebackType
 from typing import Any
 
 from engine.execution.nodes import Failure, Timing
-from engine.records.faults import readable, sqlite_errors
+from engine.records.faults import PRIMARY, readable, sqlite_errors
 from engine.records.nodes import ORIGINS, Subject, Trial
 from engine.records.schema import FORMAT, upgrade, version_of
 from engine.support.errors import BadInput
@@ -25,6 +26,8 @@ from engine.support.serialization import from_json, to_json
 
 PATIENCE = 10.0
 """Seconds to wait for another writer."""
+LOOK = 0.01
+"""Seconds between two attempts."""
 LOG_PAGES = 4000
 """Pages of 4 KiB in the write-ahead log before a commit moves them into the file, which waits for the disk."""
 
@@ -50,15 +53,26 @@ class RecordStore:
             self.connection = sqlite3.connect(self.path, timeout=patience, isolation_level=None)
             """For the modules of this package, which write their own tables."""
             try:
-                self._open()
+                self._open(patience)
             except BaseException:
                 self.connection.close()
                 raise
 
-    def _open(self) -> None:
+    def _begin_log(self, end: float) -> None:
+        """Write ahead into a log.  SQLite does not wait for another process that begins one at this moment: we do."""
+        while True:
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & PRIMARY != sqlite3.SQLITE_BUSY or perf_counter() > end:
+                    raise
+                sleep(LOOK)
+
+    def _open(self, patience: float) -> None:
         """Check whose file it is, and make or complete its tables."""
         version = version_of(self.connection, self.path)
-        self.connection.execute("PRAGMA journal_mode = WAL")
+        self._begin_log(perf_counter() + patience)
         self.connection.execute("PRAGMA synchronous = NORMAL")
         self.connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         if version < FORMAT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import multiprocessing
@@ -9,6 +10,7 @@ import os
 import random
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -225,3 +227,21 @@ def test_tables_for_other_programs(tmp_path: Path) -> None:
     assert rows[1]["message"] == 'after "10 s", killed'
     read = json.loads((tmp_path / "t.json").read_text())
     assert [row["failure"] for row in read["trials"]] == ["", "hang"]
+
+
+def test_a_store_waits_for_who_makes_the_same_file(tmp_path: Path) -> None:
+    """Beginning the log asks for the file alone, and SQLite does not wait for that by itself."""
+    path = tmp_path / "r.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.3, lambda: (other.execute("COMMIT"), other.close()))
+    release.start()
+    begin = time.perf_counter()
+    RecordStore(path, patience=5).close()
+    assert 0.2 < time.perf_counter() - begin < 4
+    release.join()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as held:
+        held.execute("PRAGMA journal_mode = DELETE")
+        held.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BadInput, match="locked"):
+            RecordStore(path, patience=0.1)
