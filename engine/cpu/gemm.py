@@ -24,7 +24,8 @@ from engine.tensor.traffic import compulsory_bytes
 GEMM = "gemm"
 SCATTERED = 3
 """Bytes that count as moved by the third cache for one of a result of which a block writes a part of each row, and
-later the next part: no hardware fetches those lines ahead (fitted to the convolutions of ResNet-50 on a Xeon)."""
+later the next part: the hardware seems not to fetch those lines ahead (fitted to the convolutions of ResNet-50 on a
+Xeon, by which `tests.benchmarks.cpu` grades it, too; the recorded spaces of an EPYC had no say)."""
 CALL = 40
 """Instructions of a tile beside its products and sums."""
 
