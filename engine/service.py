@@ -5,10 +5,12 @@
              {"id": 7, "event": "sample", "value": {"group", "microseconds"}}        while measuring
              {"id": 7, "event": "state", "value": {"group", "clock", "temperature"}} while measuring: MHz, °C
              {"id": 7, "event": "part", "value": {"key", "items"}}                   the next items of a long list
+             {"id": 7, "event": "preview", "value": {"document", "kept"}}            what is known before the result
              {"id": 7, "event": "result", "value": DOCUMENT}                         exactly one of
              {"id": 7, "event": "error", "value": PROBLEM}                           these two
 
-Long lists of a result are sent ahead of it in parts (engine.documents.parts).
+Long lists of a result are sent ahead of it in parts (engine.documents.parts).  A preview is a document of the result's
+kind; it takes the parts that were sent before it, and those of the fields in "kept" belong to the result, too.
 
 Requests are served in order.  The window cancels by killing this process; it holds no state that has to be saved.
 
@@ -28,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from typing import Any, TextIO, TypeVar, get_type_hints
 
@@ -43,7 +45,7 @@ from engine.execution.machine import machine
 from engine.explore.fusion_attempts import Attempts
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.graph.load import symbolic_dimensions
-from engine.present.model import operator_docs
+from engine.present.model import operator_docs, unplanned_doc
 from engine.scheduling.nodes import FIRST_ANSWER, Conflict, Options
 from engine.scheduling.untaken_entries import NoKernel
 from engine.support.cache import sweep_leftovers
@@ -51,17 +53,18 @@ from engine.support.child_processes import end_with_parent
 from engine.support.errors import BadInput, EngineError, Unsupported
 from engine.support.fault import as_engine_error
 from engine.support.garbage_collection import cycles_left_alone
+from engine.support.request_arguments import Arguments, read_argument, read_text
 from engine.support.request_lines import Requests, widen
-from engine.support.serialization import from_json, to_json
+from engine.support.serialization import to_json
 from engine.target import DEFAULT_TARGET
 from engine.verify.levels import AUTO, choose_levels, join_levels
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 Key = TypeVar("Key")
-Arguments = Mapping[str, Any]
 KEPT = 256
 """Pairs of group and advice whose kernels and tried moves are cached: every edit adds one."""
+PREVIEWED = 10_000
+"""Operators of a graph from which it is shown before its kernels are planned, which takes seconds."""
 
 
 class Service:
@@ -91,8 +94,8 @@ class Service:
 
     def _answer_question(self, verb: str, arguments: Arguments, send: Send) -> Any:
         """Calls the function that answers a question, with what each of its parameters is named after."""
-        kind = QUESTIONS[verb]
-        module, _, name = kind.function.partition(":")
+        asked = QUESTIONS[verb]
+        module, _, name = asked.function.partition(":")
         function = getattr(import_module(module), name)
         group, recipe = self._group_and_recipe(arguments)
 
@@ -100,8 +103,8 @@ class Service:
             found = self._kernel(arguments, send)
             if isinstance(found, CpuKernel):
                 reason = f"is for {found.target.name}, a CPU: this is told of kernels for GPUs"
-                raise Unsupported("service", kind.title, f"the kernel {reason}")
-            send("progress", {"text": f"{kind.title.lower()} {group.name}", "done": 1, "total": 2})
+                raise Unsupported("service", asked.title, f"the kernel {reason}")
+            send("progress", {"text": f"{asked.title.lower()} {group.name}", "done": 1, "total": 2})
             return found
 
         # Called only for functions that ask for them: a kernel may take seconds to compile.
@@ -119,11 +122,12 @@ class Service:
             if parameter.name in given:
                 values[parameter.name] = given[parameter.name]()
             else:
-                values[parameter.name] = _read(arguments, parameter.name, kinds[parameter.name], parameter.default)
+                kind = kinds[parameter.name]
+                values[parameter.name] = read_argument(arguments, parameter.name, kind, parameter.default)
         return to_json(function(**values))
 
     def _open(self, arguments: Arguments, send: Send) -> ModelDoc:
-        target = _read(arguments, "target", str, DEFAULT_TARGET)
+        target = read_argument(arguments, "target", str, DEFAULT_TARGET)
         spent: list[tuple[str, float]] = []
 
         def time_stage(stage: str, text: str, run: Callable[[], Result]) -> Result:
@@ -133,13 +137,16 @@ class Service:
             spent.append((stage, time.perf_counter() - started))
             return result
 
-        path, sizes = _text(arguments, "path"), _read(arguments, "dimensions", dict[str, int], None)
+        path, sizes = read_text(arguments, "path"), read_argument(arguments, "dimensions", dict[str, int], None)
         graph = time_stage("load", "reading the file", lambda: engine.load(path, dims=sizes))
-        fixed, numerics = _read_fixed(arguments), _read(arguments, "numerics", dict[str, str], None)
+        fixed, numerics = _read_fixed(arguments), read_argument(arguments, "numerics", dict[str, str], None)
         keep = partial(send_ahead, send)
 
         def plan_kernels() -> tuple[tuple[OperatorDoc, ...], FusionPlan]:
             operators = keep("operators", operator_docs(graph))  # the window reads them meanwhile
+            if len(graph.operators) >= PREVIEWED:
+                preview = without_long_lists(unplanned_doc(graph, target, operators), send)
+                send("preview", {"document": preview, "kept": ["operators"]})
             return operators, engine.fuse(graph, target, fixed=fixed, numerics=numerics)
 
         operators, plan = time_stage("fuse", "planning the kernels", plan_kernels)
@@ -152,7 +159,7 @@ class Service:
 
     def _dimensions(self, arguments: Arguments, send: Send) -> dict[str, list[str]]:
         """The symbolic dimensions of a file, which need not be the open one, and where they are used."""
-        return symbolic_dimensions(Path(_text(arguments, "path")))
+        return symbolic_dimensions(Path(read_text(arguments, "path")))
 
     def _fuse(self, arguments: Arguments, send: Send) -> ModelDoc:
         """Fuse the open graph again with other groups fixed; where they are illegal, nothing changes."""
@@ -177,11 +184,11 @@ class Service:
     def _attempt(self, arguments: Arguments, send: Send) -> Any:
         """Legality and effect of a fusion edit of the present plan."""
         self._attempts = self._attempts or Attempts(self._plan())
-        wish = FusionEdit(_text(arguments, "kind"), _read(arguments, "operators", tuple[str, ...], ()))
+        wish = FusionEdit(read_text(arguments, "kind"), read_argument(arguments, "operators", tuple[str, ...], ()))
         return to_json(self._attempts.attempt(wish))
 
     def _why(self, arguments: Arguments, send: Send) -> Any:
-        pair = _text(arguments, "producer"), _text(arguments, "consumer")
+        pair = read_text(arguments, "producer"), read_text(arguments, "consumer")
         return to_json(engine.why_apart(self._plan(), *pair))
 
     def _regroup(self, arguments: Arguments, send: Send) -> Any:
@@ -231,7 +238,7 @@ class Service:
 
     def _diff(self, arguments: Arguments, send: Send) -> Any:
         """Two advice texts of one group, "a" and "b", with their kernels."""
-        sides = ({**arguments, "recipe": _text(arguments, side)} for side in ("a", "b"))
+        sides = ({**arguments, "recipe": read_text(arguments, side)} for side in ("a", "b"))
         a, b = (self._kernel(side, send) for side in sides)
         return to_json(engine.compare(a, b))
 
@@ -242,13 +249,13 @@ class Service:
         """
         plan = self._plan()
         send("progress", {"text": "reading the other file", "done": 0, "total": 2})
-        sizes = _read(arguments, "dimensions", dict[str, int], None)
-        graph = engine.load(_text(arguments, "path"), dims=sizes)
-        target = _read(arguments, "target", str, plan.target)
-        numerics = _read(arguments, "numerics", dict[str, str], None)
+        sizes = read_argument(arguments, "dimensions", dict[str, int], None)
+        graph = engine.load(read_text(arguments, "path"), dims=sizes)
+        target = read_argument(arguments, "target", str, plan.target)
+        numerics = read_argument(arguments, "numerics", dict[str, str], None)
         other = engine.fuse(graph, target, fixed=_read_fixed(arguments), numerics=numerics)
         send("progress", {"text": "predicting the times", "done": 1, "total": 2})
-        advice, others = (_read(arguments, key, dict[str, str], {}) for key in ("recipes", "other_recipes"))
+        advice, others = (read_argument(arguments, key, dict[str, str], {}) for key in ("recipes", "other_recipes"))
         return engine.compare_plans((plan, advice), (other, others))
 
     def _kernel_or_refusal(self, arguments: Arguments, send: Send) -> Any:
@@ -322,30 +329,13 @@ def _keep(known: dict[Key, Result], key: Key, make: Callable[[], Result]) -> Res
 
 def _key(arguments: Arguments) -> tuple[str, str | None]:
     """The group of a request and its advice; None stands for the advisers'."""
-    return _text(arguments, "group"), _read(arguments, "recipe", str, None)
-
-
-def _text(arguments: Arguments, name: str) -> str:
-    return _read(arguments, name, str)
+    return read_text(arguments, "group"), read_argument(arguments, "recipe", str, None)
 
 
 def _read_fixed(arguments: Arguments) -> engine.Fixed:
     """Groups of operators, and pairs of them kept apart; none where they are left out."""
-    groups = _read(arguments, "groups", tuple[tuple[str, ...], ...], ())
-    return engine.Fixed(groups, _read(arguments, "apart", tuple[tuple[str, str], ...], ()))
-
-
-def _read(arguments: Arguments, name: str, kind: type[Item], default: Any = Parameter.empty) -> Item | Any:
-    """An argument as a value of `kind`; `default` where it is left out or null.  BadInput names the argument."""
-    value = arguments.get(name)
-    if value is None and default is not Parameter.empty:
-        return default
-    if name not in arguments:
-        raise BadInput("service", f"argument {name}", "it is missing from the request")
-    try:
-        return from_json(kind, value)
-    except BadInput as misfit:
-        raise BadInput("service", f"argument {name}", misfit.reason, misfit.hint) from misfit
+    groups = read_argument(arguments, "groups", tuple[tuple[str, ...], ...], ())
+    return engine.Fixed(groups, read_argument(arguments, "apart", tuple[tuple[str, str], ...], ()))
 
 
 def _group(plan: FusionPlan, name: str) -> FusionGroup:

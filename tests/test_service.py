@@ -61,6 +61,17 @@ def test_long_lists_of_a_result_come_ahead_in_parts(monkeypatch: pytest.MonkeyPa
     assert all(len(items) == 1 for _, items in parts)
 
 
+def test_a_large_graph_comes_before_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.service.PREVIEWED", 1)
+    events = [(reply["event"], reply["value"]) for reply in ask(OPEN) if reply["event"] != "progress"]
+    assert [event for event, _ in events] == ["preview", "result"]
+    graph, model = from_json(ModelDoc, events[0][1]["document"]), from_json(ModelDoc, events[1][1])
+    assert events[0][1]["kept"] == ["operators"] and graph.operators == model.operators
+    assert not graph.is_planned and not graph.groups and model.is_planned and model.groups and not model.uncompiled
+    (only,) = graph.uncompiled
+    assert only.is_unplanned and [(edge.source, edge.target) for edge in graph.edges] == [("", only.id)]
+
+
 def test_every_request_gets_one_answer_after_its_progress() -> None:
     replies = ask(OPEN, ("kernel", {"group": "softmax_0", "recipe": None}), ("machine", {}))
     answers = [(r["id"], r["event"]) for r in replies if r["event"] in ("result", "error")]

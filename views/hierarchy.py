@@ -15,6 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from engine.documents.model import GroupDoc, ModelDoc, NodeDoc
+from views.format import plural
 
 LONGEST_PERIOD = 256
 """Launches in one copy, at most; longer layers stay unfolded."""
@@ -53,6 +54,12 @@ class GraphBox:
         return tuple(node for node in self.nodes[: self.period] if node.group)
 
     @property
+    def contents(self) -> str:
+        """What one copy holds: "12 kernels"; operators, where it holds no kernel."""
+        kernels = len(self.copy)
+        return plural(kernels, "kernel") if kernels else plural(self.period, "operator")
+
+    @property
     def is_uncompiled(self) -> bool:
         """Whether it is an operator that no kernel computes."""
         return not self.children and not self.nodes[0].group
@@ -67,13 +74,29 @@ class Repetition:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbering:
+    """What the boxes of a model are counted by."""
+
+    noun: str
+    of: Mapping[str, int]
+    """Node -> its number, from 1."""
+
+
 def boxes(model: ModelDoc) -> tuple[GraphBox, ...]:
     """The top level of the model's graph."""
-    nodes, number, launches = _in_order(model), dict[str, int](), 0
-    for node in nodes:  # an operator without a kernel has the number of the launch before it
-        launches += bool(node.group)
-        number[node.id] = max(launches, 1)
+    nodes = _in_order(model)
+    number = _numbering(nodes, model.is_planned)
     return _divide_level(_fold_repetitions(nodes, number), number)
+
+
+def _numbering(nodes: Sequence[NodeDoc], is_planned: bool) -> _Numbering:
+    """The launches of a model in order; all operators of one without a plan."""
+    number, counted = dict[str, int](), 0
+    for node in nodes:  # an operator without a kernel has the number of the launch before it
+        counted += bool(node.group) or not is_planned
+        number[node.id] = max(counted, 1)
+    return _Numbering("kernels" if is_planned else "operators", number)
 
 
 def _in_order(model: ModelDoc) -> tuple[NodeDoc, ...]:
@@ -131,7 +154,7 @@ def scope_title(path: Sequence[str]) -> str:
     return " ".join(words[-2:]).replace("_", " ")
 
 
-def _fold_repetitions(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tuple[GraphBox, ...]:
+def _fold_repetitions(nodes: Sequence[NodeDoc], number: _Numbering) -> tuple[GraphBox, ...]:
     """Launches in order, with the repetitions among them as copies."""
     found: list[GraphBox] = []
     waiting: list[Sequence[NodeDoc] | GraphBox] = [nodes]
@@ -149,8 +172,8 @@ def _fold_repetitions(nodes: Sequence[NodeDoc], number: Mapping[str, int]) -> tu
     return tuple(found)
 
 
-def _divide_level(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int = 0) -> tuple[GraphBox, ...]:
-    """A level of at most `LEVEL` boxes; `number` counts the launches of the model."""
+def _divide_level(level: tuple[GraphBox, ...], number: _Numbering, depth: int = 0) -> tuple[GraphBox, ...]:
+    """A level of at most `LEVEL` boxes."""
     if len(level) <= LEVEL:
         return level
     parts = _modules(level, number, depth) if depth < DEEPEST else level
@@ -165,7 +188,7 @@ def _divide_level(level: tuple[GraphBox, ...], number: Mapping[str, int], depth:
     )
 
 
-def _modules(level: tuple[GraphBox, ...], number: Mapping[str, int], depth: int) -> tuple[GraphBox, ...]:
+def _modules(level: tuple[GraphBox, ...], number: _Numbering, depth: int) -> tuple[GraphBox, ...]:
     """Neighbours of one module as one box each."""
     paths = {box.key: common_scope(box.nodes) for box in level}
     shared = len(_common_prefix(list(paths.values())))
@@ -185,11 +208,12 @@ def _part(title: str, inside: Sequence[GraphBox], children: tuple[GraphBox, ...]
     return _box(f"{nodes[0].id}..{nodes[-1].id}", title, children, nodes)
 
 
-def _range_title(inside: Sequence[GraphBox], number: Mapping[str, int]) -> str:
-    return f"kernels {number[inside[0].nodes[0].id]:,} – {number[inside[-1].nodes[-1].id]:,}"
+def _range_title(inside: Sequence[GraphBox], number: _Numbering) -> str:
+    first, last = (number.of[node.id] for node in (inside[0].nodes[0], inside[-1].nodes[-1]))
+    return f"{number.noun} {first:,} – {last:,}"
 
 
-def _copies(inside: tuple[NodeDoc, ...], run: Repetition, number: Mapping[str, int]) -> GraphBox:
+def _copies(inside: tuple[NodeDoc, ...], run: Repetition, number: _Numbering) -> GraphBox:
     first = inside[: run.period]
     if run.period == 1:
         return _box(f"{first[0].id}*{run.count}", first[0].title, (), inside, run.count)

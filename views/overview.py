@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from engine.documents.model import ModelDoc
+from engine.documents.model import ModelDoc, UncompiledDoc
 from views.graph.drawing import Drawing, GraphDrawing, first_open
 from views.hierarchy import boxes
 from views.outline.rows import outline, timed_rows
@@ -23,13 +24,16 @@ class Overview:
     """Keys of the boxes that start open."""
     drawing: Drawing
     index: SearchIndex
+    beside: Mapping[str, UncompiledDoc]
+    """Node -> the operator that no kernel computes."""
 
 
 def overview(model: ModelDoc) -> Overview:
     """The overview of a model."""
     top = boxes(model)
     plan, opened = GraphDrawing(model, top), first_open(model, top)
-    return Overview(model, outline(model, top), plan, opened, plan.draw(opened), SearchIndex(model))
+    beside = {each.id: each for each in model.uncompiled}
+    return Overview(model, outline(model, top), plan, opened, plan.draw(opened), SearchIndex(model), beside)
 
 
 def with_times(known: Overview, model: ModelDoc) -> Overview:

@@ -34,7 +34,9 @@ class GroupController(QObject):
 
     def question(self, verb: str, legal: bool = False, **details: object) -> Question | None:
         """The question about the selected group's advice, or its last `legal` one; None until that is known."""
-        recipe = self.workspace.legal_recipe(self.group) if legal else self.workspace.recipe(self.group)
+        history, recipe = self.workspace.histories.get(self.group), self.workspace.recipe(self.group)
+        if legal and history and self.workspace.is_refused(self.group):
+            recipe = history.step.text
         return None if recipe is None else Question(verb, self.group, recipe, details)
 
     def refresh(self) -> None:

@@ -53,7 +53,9 @@ class Pending:
     on_state: Callable[[float, float], None] | None = None
     """Clock in MHz and temperature in degrees of the GPU, between samples."""
     prepare: Callable[[Any], Any] | None = None
-    """Makes of the document what `on_result` gets, on the decoding thread."""
+    """Makes of the document what `on_result` and `on_preview` get, on the decoding thread."""
+    on_preview: Callable[[Any], None] | None = None
+    """Gets what is known before the result, where anything is."""
 
 
 class Client(QObject):
@@ -179,15 +181,19 @@ class Client(QObject):
         try:
             reply = json.loads(line)
             number, event, value = int(reply["id"]), str(reply["event"]), reply["value"]
-            pending = waiting.get(number) if event in ("result", "part") else None
+            pending = waiting.get(number) if event in ("result", "part", "preview") else None
             kind = ProblemDoc if event == "error" else pending.kind if pending else None
             if event == "part":
                 if kind is not None:
                     self._keep(number, *read_part(kind, value))
                 return
-            decoded = value if kind is None else from_json(kind, value)
-            ahead = self._parts.pop(number, {}) if event in ("result", "error") else {}
-            if ahead and event == "result":
+            kept = value["kept"] if event == "preview" else ()
+            document = value["document"] if event == "preview" else value
+            decoded = document if kind is None else from_json(kind, document)
+            ahead = self._parts.pop(number, {}) if event in ("result", "error", "preview") else {}
+            if kept:
+                self._parts[number] = {key: items for key, items in ahead.items() if key in kept}
+            if ahead and event != "error":
                 decoded = replace(decoded, **{key: (*items, *getattr(decoded, key)) for key, items in ahead.items()})
             if pending and pending.prepare:
                 decoded = pending.prepare(decoded)
@@ -215,6 +221,8 @@ class Client(QObject):
             self.jobs_changed.emit()
         elif event == "sample" and pending.on_sample:
             pending.on_sample(float(value["microseconds"]))
+        elif event == "preview" and pending.on_preview:
+            pending.on_preview(value)
         elif event == "state" and pending.on_state:
             pending.on_state(float(value["clock"]), float(value["temperature"]))
         elif event in ("result", "error"):

@@ -34,8 +34,12 @@ class OpenRequest:
     asleep: tuple[DormantHistory, ...] = ()
     """Histories of groups that other plans of the model had."""
 
-    def strangers(self, model: ModelDoc) -> Iterator[ProblemDoc]:
-        """Histories of groups that the model does not have: they are kept, and saved again."""
+    def problems(self, model: ModelDoc) -> Iterator[ProblemDoc]:
+        """What to tell of the opened model: operators without a kernel, what reading the file found, and histories of
+        groups that it does not have, which are kept, and saved again."""
+        for name, reason in model.unsupported:
+            yield ProblemDoc("graph", name, reason, "", "warning")
+        yield from self.warnings
         known = {group.name for group in model.groups}
         for name in self.trails:
             if name not in known and name != FUSION:

@@ -17,6 +17,7 @@ from app.session.history import Checked, History, HistoryRecord
 from app.session.kernel_answers import KernelAnswers, problems_of
 from app.session.named_models import EXAMPLE, is_name
 from app.session.open_request import OpenRequest
+from app.session.preview import Preview
 from app.session.selection import Selection, SelectionBus, known_selection
 from engine.documents.exploration import ConflictDoc
 from engine.documents.model import Check, CompiledDoc, GroupDoc, KernelDoc, ModelDoc, ProblemDoc, Time
@@ -50,6 +51,7 @@ class Workspace(QObject):
         """At the times of the groups' present advice."""
         self._as_opened: ModelDoc | None = None
         """At those of the advisers' advice, as the engine made it."""
+        self.preview = Preview()
         self.machine = MachineProbe(client)
         self.problems: list[tuple[str, ProblemDoc]] = []
         """(group or "", problem), the oldest first."""
@@ -69,6 +71,11 @@ class Workspace(QObject):
         self.history_changed.connect(lambda _: self._show_present())
         client.respawned.connect(self._reopen)
         client.failed.connect(partial(self.add_problem, ""))
+
+    @property
+    def shown(self) -> Overview | None:
+        """What there is to see: the open model, or the graph of one whose kernels are being planned."""
+        return self.overview or self.preview.overview
 
     @property
     def model(self) -> ModelDoc | None:
@@ -113,11 +120,6 @@ class Workspace(QObject):
         """Whether the advice that was asked for gave no legal kernel."""
         kernel = self.kernel(group)
         return self.refusal(group) is not None or (kernel is not None and not kernel.has_kernel)
-
-    def legal_recipe(self, group: str) -> str | None:
-        """The advice that was asked for, or the last legal one where that was refused; None until one is known."""
-        history = self.histories.get(group)
-        return history.step.text if history and self.is_refused(group) else self.recipe(group)
 
     def refusal(self, group: str) -> ProblemDoc | None:
         """Why the applied advice gave no kernel at all."""
@@ -230,7 +232,8 @@ class Workspace(QObject):
 
     def _request_open(self, opening: OpenRequest, title: str, again: bool = False) -> None:
         on_opened, on_problem = partial(self._on_opened, opening, again), partial(self._on_not_opened, opening)
-        pending = Pending(ModelDoc, on_opened, on_problem, prepare=overview)
+        on_preview = None if self.overview else self.preview.show
+        pending = Pending(ModelDoc, on_opened, on_problem, prepare=overview, on_preview=on_preview)
         self.client.request("open", opening.arguments(), title, pending)
 
     def _ask_kernel(self, group: str, text: str | None) -> None:
@@ -240,10 +243,8 @@ class Workspace(QObject):
         pending = Pending(KernelDoc, partial(self._on_kernel, group, text), partial(self._on_refused, group, text))
         self.client.request("kernel", {"group": group, "recipe": text}, f"Compiling {group}", pending)
 
-    def learn(
-        self, group: str, text: str, predicted: Time | None = None, measured: Time | None = None,
-        checked: Checked | None = None,
-    ) -> None:  # fmt: skip
+    def learn(self, group: str, text: str, predicted: Time | None = None, measured: Time | None = None,
+              checked: Checked | None = None) -> None:  # fmt: skip
         """Adds figures to the steps of a group's history that have this advice."""
         if self.histories[group].learn(text, predicted, measured, checked):
             self.history_changed.emit(group)
@@ -320,6 +321,7 @@ class Workspace(QObject):
         self.opened = replace(opening, trails={}, asleep=(), selection=Selection(), warnings=())
         if not same:
             self.overview, self._as_opened = opened, model
+        self.preview.end(model, self.bus)
         self.opening_changed.emit(False)
         if same:
             return
@@ -328,8 +330,7 @@ class Workspace(QObject):
         self.histories = {group: History.of(trail) for group, trail in opening.trails.items()}
         self.asleep = list(opening.asleep)
         self._asked.clear()
-        self.problems = [("", ProblemDoc("graph", name, reason, "", "warning")) for name, reason in model.unsupported]
-        self.problems += [("", problem) for problem in (*opening.warnings, *opening.strangers(model))]
+        self.problems = [("", problem) for problem in opening.problems(model)]
         self.bus.select(Selection())
         self._retime()
         self.model_changed.emit()

@@ -35,7 +35,6 @@ from views.icons import icon
 from views.notice import Notice
 from views.problems.jobs import JobState
 from views.schedule.view import PIPELINE
-from views.search.hits import Hit
 from views.style import style_sheet
 from views.theme import SYSTEM, Theme, load_theme, palette
 from views.themed import apply_theme, restyle
@@ -218,7 +217,7 @@ class Window(QMainWindow):
         self.colour_by.addItems(list(COLOURS))
         self.colour_by.currentIndexChanged.connect(self._colour_by)
         self.search = SearchBox()
-        self.search.chosen.connect(self._go_to)
+        self.search.chosen.connect(lambda hit: self.wiring.go_to(hit))  # there is no wiring yet
         self.search.found.connect(self.panels.graph.show_found)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
         self.addToolBar(self._make_tool_bar())
@@ -283,6 +282,7 @@ class Window(QMainWindow):
     def _connect_workspace(self) -> None:
         workspace, panels = self.workspace, self.panels
         workspace.model_changed.connect(self._show_model)
+        workspace.preview.shown.connect(self._show_index)
         workspace.problems_changed.connect(self._show_counts)
         workspace.client.jobs_changed.connect(self._show_counts)
         workspace.machine.changed.connect(self._show_device)
@@ -299,16 +299,18 @@ class Window(QMainWindow):
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))
 
     def _show_model(self) -> None:
-        overview = self.workspace.overview
-        assert overview is not None
-        self.search.show_index(overview.index)
+        self._show_index()
         self._show_title()
         if not self.workspace.is_regrouping:
             self._show_view(self.workspace.opened.view)
         self._show_device()
-        seconds = sum(seconds for _, seconds in overview.model.seconds)
+        seconds = sum(seconds for _, seconds in self.workspace.model.seconds) if self.workspace.model else 0
         self.status.opened.setText(f"Opened in {duration(seconds * 1e6)}" if seconds else "")
         self._show_statements()
+
+    def _show_index(self) -> None:
+        assert self.workspace.shown is not None
+        self.search.show_index(self.workspace.shown.index)
 
     def _show_title(self) -> None:
         title = self.files.title
@@ -368,14 +370,6 @@ class Window(QMainWindow):
 
     def _icon(self, name: str, token: str) -> QIcon:
         return icon(name, self.theme.colours[token], self.theme.colours["edge"])
-
-    def _go_to(self, hit: Hit) -> None:
-        if hit.statement:
-            self.workspace.bus.select_statements((hit.statement,))
-            return
-        self.workspace.bus.select_group(hit.group)
-        if hit.node:
-            self.panels.graph.canvas.reveal_launch(hit.node)
 
     def focus_search(self) -> None:
         """Puts the cursor into the field that goes to groups, operators and statements."""

@@ -28,6 +28,7 @@ from views.panel import Panel
 from views.problems.jobs import JobsView
 from views.problems.view import ProblemsView
 from views.schedule.view import ScheduleView
+from views.search.hits import Hit
 from views.timing.view import TimingView
 from views.tuning.panels import TuningPanels
 from views.tuning.run import RunView
@@ -96,6 +97,7 @@ class Wiring:
         self._connect_selection()
         self._connect_edits()
         workspace.model_changed.connect(self._show_model)
+        workspace.preview.shown.connect(self._show_preview)
         workspace.times_changed.connect(self._show_times)
         workspace.kernel_changed.connect(self._show_kernel)
         workspace.problems_changed.connect(self._show_problems)
@@ -133,14 +135,21 @@ class Wiring:
         for panel in self.panels.by_name().values():
             panel.cancel_requested.connect(workspace.client.cancel)
 
-    def _show_model(self) -> None:
-        overview = self.workspace.overview
-        if overview is None:
-            return
-        panels = self.panels
+    def _show_preview(self) -> None:
+        """Graph and outline of operators; panels about kernels wait for these."""
+        self._show_graph()
+        self._show_opening(False)
+
+    def _show_graph(self) -> None:
+        overview, panels = self.workspace.shown, self.panels
+        assert overview is not None
         panels.outline.show_model(overview)
         panels.graph.show_model(overview, keep=self.workspace.is_regrouping)
         panels.explain.show_model(overview.model)
+
+    def _show_model(self) -> None:
+        self._show_graph()
+        panels = self.panels
         panels.schedule.show_empty("Select a group to see its schedule")
         panels.code.show_empty("Select a group to see its CUDA text")
         panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
@@ -155,10 +164,11 @@ class Wiring:
 
     def _show_explanation(self) -> None:
         """The selected group in words, an operator without a kernel that was pointed at, else the whole model."""
-        group, model = self.workspace.group(self.group), self.workspace.model
+        group, shown = self.workspace.group(self.group), self.workspace.shown
         if group is not None:
             self.panels.explain.show_group(group)
-        elif model is not None:
+        elif shown is not None:
+            model = shown.model
             told = self.panels.graph.scene.look.uncompiled
             one = next((each for each in model.uncompiled if each.id == told), None)
             self.panels.explain.show_uncompiled(one, model) if one else self.panels.explain.show_model(model)
@@ -166,8 +176,20 @@ class Wiring:
     def show_uncompiled(self, name: str) -> None:
         """Tells about an operator that no kernel computes, in place of a group."""
         self.workspace.bus.select_group("")
+        self.workspace.preview.looked_at = name
         self.panels.graph.show_uncompiled(name)
         self._show_explanation()
+
+    def go_to(self, hit: Hit) -> None:
+        """Shows what a search found."""
+        if hit.statement:
+            self.workspace.bus.select_statements((hit.statement,))
+        elif hit.group:
+            self.workspace.bus.select_group(hit.group)
+        else:
+            self.show_uncompiled(hit.node)
+        if hit.node:
+            self.panels.graph.canvas.reveal_launch(hit.node)
 
     def _show_selection(self, selection: Selection) -> None:
         panels, group = self.panels, self.workspace.group(selection.group)

@@ -179,6 +179,8 @@ class ModelDoc:
     """Operators that no kernel computes, in order; those of `unsupported` and those that the host runs."""
     numerics: tuple[tuple[str, str], ...] = ()
     """How its kernels round: ("arithmetic", "opmath")."""
+    is_planned: bool = True
+    """Whether kernels are planned; all operators are `uncompiled` until then."""
 
     @property
     def host(self) -> tuple[tuple[str, str], ...]:
@@ -374,8 +376,7 @@ class KernelDoc:
     bound: str = ""
     """What the prediction says limits it: "memory", "compute" or "latency"; "" where nothing is predicted."""
     complete: bool = True
-    """Whether every reason names as few entries as possible, and repairs were tried; else the question "conflict" has
-    them."""
+    """Whether reasons name as few entries as possible, and repairs were tried; else the question "conflict" does."""
 
     @property
     def has_kernel(self) -> bool:

@@ -22,3 +22,11 @@ class UncompiledDoc:
     after: int
     """Launches that make what it reads."""
     scope: str = ""
+    is_unplanned: bool = False
+    """Whether it is only that nobody has planned kernels yet."""
+
+    @property
+    def state(self) -> str:
+        """In few words: "by the host"."""
+        return "no kernel planned yet" if self.is_unplanned else "by the host" if self.on_host else "not compiled"
+

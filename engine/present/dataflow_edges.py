@@ -11,6 +11,8 @@ from engine.fusion.nodes import FusionPlan
 from engine.graph.nodes import OperatorGraph, Tensor
 from engine.present.dataflow_links import kept_apart
 
+UNPLANNED = "Kernels are not planned yet"
+
 
 def operators_without_kernel(graph: OperatorGraph, plan: FusionPlan) -> Iterator[UncompiledDoc]:
     """The operators that no kernel computes, in the order in which they run or would."""
@@ -19,6 +21,25 @@ def operators_without_kernel(graph: OperatorGraph, plan: FusionPlan) -> Iterator
         step = graph.host.get(op.name)
         because = str(step) if step else plan.unsupported[op.name]
         yield UncompiledDoc(f"operator {op.name}", op.name, op.kind, shape, because, step is not None, after, op.scope)
+
+
+def unplanned_operators(graph: OperatorGraph) -> Iterator[UncompiledDoc]:
+    """All operators of a graph that nobody has planned kernels for."""
+    for op in graph.operators:
+        shape = next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), "")
+        name = f"operator {op.name}"
+        yield UncompiledDoc(name, op.name, op.kind, shape, UNPLANNED, False, 0, op.scope, is_unplanned=True)
+
+
+def operator_edges(graph: OperatorGraph, operators: Sequence[UncompiledDoc]) -> Iterator[EdgeDoc]:
+    """The tensors that operators hand to each other; `operators`: all of the graph's in its order."""
+    makers: dict[str, str] = {}
+    for each, op in zip(operators, graph.operators, strict=True):
+        for name in dict.fromkeys(op.inputs):
+            if name in graph.tensors and name not in graph.constants:
+                tensor = graph.tensors[name]
+                yield EdgeDoc(makers.get(name, ""), each.id, name, shape_text(tensor), tensor.bytes, UNPLANNED)
+        makers |= dict.fromkeys(op.outputs, each.id)
 
 
 def boundary_edges(graph: OperatorGraph, plan: FusionPlan, beside: Sequence[UncompiledDoc]) -> Iterator[EdgeDoc]:

@@ -34,7 +34,13 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import AttributeValue, OperatorGraph
 from engine.measurements.published import published_times
-from engine.present.dataflow_edges import boundary_edges, operators_without_kernel, shape_text
+from engine.present.dataflow_edges import (
+    boundary_edges,
+    operator_edges,
+    operators_without_kernel,
+    shape_text,
+    unplanned_operators,
+)
 from engine.present.dataflow_links import links
 from engine.present.explanation import explain
 from engine.present.scenario_outcomes import scenario_docs
@@ -100,6 +106,18 @@ def model_doc(
         numerics=tuple(sorted(plan.numerics.items())),
     )  # fmt: skip
     return with_times(untimed, {name: prediction.time() for name, prediction in predictions.items() if prediction})
+
+
+def unplanned_doc(graph: OperatorGraph, target: str, operators: tuple[OperatorDoc, ...]) -> ModelDoc:
+    """A graph before its kernels are planned: operators and the tensors between them.
+
+    operators: what is kept of `operator_docs`.
+    """
+    beside = tuple(unplanned_operators(graph))
+    return ModelDoc(
+        graph.name, str(graph.source or ""), target, operators, nodes=(), edges=tuple(operator_edges(graph, beside)),
+        groups=(), unsupported=(), total=None, seconds=(), uncompiled=beside, is_planned=False,
+    )  # fmt: skip
 
 
 def operator_docs(graph: OperatorGraph) -> tuple[OperatorDoc, ...]:

@@ -27,6 +27,7 @@ def test_it_writes_its_document(
     assert all(set(row["search_milliseconds"]) == set(window.QUERIES) for row in document["rows"])
     assert all(row["parsing_seconds"] > 0 and row["expand_milliseconds"] > 0 for row in document["rows"])
     figures = document["summary"]
+    assert figures.pop("planned_seconds_50000") >= figures["usable_seconds_50000"]
     assert set(figures) == set(window.BUDGETS) - {f"usable_seconds_{window.REAL_NODES}"}
     assert all(0 < value < MARGIN * window.BUDGETS[name] for name, value in figures.items())
     assert "stall_milliseconds_worst" in capsys.readouterr().out

@@ -24,7 +24,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QGraphicsView
+from PySide6.QtWidgets import QApplication, QGraphicsItem, QGraphicsView
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -98,7 +98,11 @@ class Figures:
     kernels: int
     parsing_seconds: float
     usable_seconds: float
+    """From the parsed file until the graph is shown and an operator or a kernel of it was clicked on and explained."""
+    planned_seconds: float
+    """Until kernels are shown and one was selected: large graphs are shown before theirs are planned."""
     shown_seconds: float
+    """From the worker's last word until then."""
     expand_milliseconds: float
     pan_milliseconds: float
     """A frame of the graph where its text can be read, the median of some places."""
@@ -109,7 +113,7 @@ class Figures:
     stall_milliseconds: float
     search_milliseconds: dict[str, float]
     window_processor_seconds: float
-    """Time on a core that each process took for `usable_seconds`: what a busy machine does not change."""
+    """Time on a core that each process took for `planned_seconds`: what a busy machine does not change."""
     worker_processor_seconds: float
     window_megabytes: float
     worker_megabytes: float
@@ -137,8 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures = {"start_processor_seconds": start_seconds(), **summary(found)}
     show(found, figures)
     if options.json:
-        where = report.environment("PySide6-Essentials", "onnx")
-        report.write(options.json, "window", where, [asdict(each) for each in found], figures)
+        rows = [asdict(each) for each in found]
+        report.write(options.json, "window", report.environment("PySide6-Essentials", "onnx"), rows, figures)
 
 
 def start_seconds() -> float:
@@ -172,9 +176,12 @@ def measured(file: Path, journals: Path) -> Figures:
         dog.start()
         begin = perf_counter()
         window.open_file(str(file))
+        _until(lambda: window.workspace.shown is not None and not window.panels.graph.scene.is_building)
+        (_select_by_click if window.workspace.model else _look_at_operator)(window)
+        usable = perf_counter()
         _until(lambda: window.workspace.model is not None and not window.panels.graph.scene.is_building)
         _select_by_click(window)
-        usable = perf_counter()
+        planned = perf_counter()
         spent.append(_processor_seconds(window))
         expanded = _expand(window)
         pan, fit = _frames(window)
@@ -187,7 +194,7 @@ def measured(file: Path, journals: Path) -> Figures:
         assert model is not None
         return Figures(
             file.stem, len(model.operators), len(model.nodes), parsed[0] - begin, usable - parsed[0],
-            usable - answered[0], expanded, pan, fit, selected, dog.longest_ms, searched,
+            planned - parsed[0], planned - answered[0], expanded, pan, fit, selected, dog.longest_ms, searched,
             *(after - before for before, after in zip(*spent, strict=True)),
             *memory, *listing, history,
         )  # fmt: skip
@@ -221,11 +228,7 @@ def _select_by_click(window: Window) -> None:
     canvas, scene = window.panels.graph.canvas, window.panels.graph.scene
     closed = [placed for placed in scene.drawing.placed if not placed.box.children]
     if closed:
-        item = scene.item_of(closed[0].box.key)
-        assert item is not None
-        canvas.centerOn(item)
-        point = canvas.mapFromScene(item.sceneBoundingRect().center())
-        QTest.mouseClick(canvas.viewport(), Qt.MouseButton.LeftButton, pos=point)
+        _click(canvas, scene.item_of(closed[0].box.key))
     else:
         tree = window.panels.outline.tree
         for key, _ in list(tree.rows.parents())[:3]:
@@ -237,6 +240,24 @@ def _select_by_click(window: Window) -> None:
         QTest.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(80, place.y()))
     QApplication.processEvents()
     assert window.wiring.group, "nothing was selected by the click"
+
+
+def _click(canvas: QGraphicsView, item: QGraphicsItem | None) -> None:
+    assert item is not None
+    canvas.centerOn(item)
+    point = canvas.mapFromScene(item.sceneBoundingRect().center())
+    QTest.mouseClick(canvas.viewport(), Qt.MouseButton.LeftButton, pos=point)
+
+
+def _look_at_operator(window: Window) -> None:
+    """Opens boxes of the graph until one holds operators, and clicks on one, while kernels are being planned."""
+    canvas, scene = window.panels.graph.canvas, window.panels.graph.scene
+    while not any(placed.box.is_uncompiled for placed in scene.drawing.placed):
+        canvas.toggle(next(each.box.key for each in scene.drawing.placed if each.box.children and not each.opened))
+        _until(lambda: not scene.is_building)
+    _click(canvas, scene.item_of(next(each.box.key for each in scene.drawing.placed if each.box.is_uncompiled)))
+    QApplication.processEvents()
+    assert scene.look.uncompiled and window.panels.explain.subtitle.text(), "the click told nothing"
 
 
 def _expand(window: Window) -> float:
@@ -257,9 +278,8 @@ def _expand(window: Window) -> float:
 def _frames(window: Window) -> tuple[float, float]:
     """Milliseconds of a frame while one pans at reading size, and of the whole graph."""
     canvas, scene = window.panels.graph.canvas, window.panels.graph.scene
-    area = scene.sceneRect()
+    area, times = scene.sceneRect(), []
     canvas.resetTransform()
-    times = []
     for k in range(FRAMES):
         canvas.centerOn(area.center().x(), area.top() + area.height() * (k + 1) / (FRAMES + 1))
         times.append(_frame_milliseconds(canvas))
@@ -328,11 +348,12 @@ def _megabytes(process: int) -> float:
 
 def summary(found: Sequence[Figures]) -> dict[str, float]:
     """The figures that the goals name, the worst graph of each kind."""
-    real = [each.usable_seconds for each in found if each.graph == REAL.stem]
-    made = [each.usable_seconds for each in found if each.graph != REAL.stem]
+    real = [each.planned_seconds for each in found if each.graph == REAL.stem]
+    made = [each for each in found if each.graph != REAL.stem]
     return {
         **({f"usable_seconds_{REAL_NODES}": max(real)} if real else {}),
-        "usable_seconds_50000": max(made),
+        "usable_seconds_50000": max(each.usable_seconds for each in made),
+        "planned_seconds_50000": max(each.planned_seconds for each in made),
         "search_milliseconds_worst": max(max(each.search_milliseconds.values()) for each in found),
         "stall_milliseconds_worst": max(each.stall_milliseconds for each in found),
         **{f"{name}_worst": max(getattr(each, name) for each in found) for name in EXTREMES},
@@ -351,7 +372,8 @@ def show(found: Sequence[Figures], figures: dict[str, float]) -> None:
         ("kernels", lambda e: f"{e.kernels:,}"),
         ("parsing, s", lambda e: f"{e.parsing_seconds:.2f}"),
         ("usable after parsing, s", lambda e: f"{e.usable_seconds:.2f}"),
-        ("usable after the worker's last word, s", lambda e: f"{e.shown_seconds:.2f}"),
+        ("kernels shown after parsing, s", lambda e: f"{e.planned_seconds:.2f}"),
+        ("kernels shown after the worker's last word, s", lambda e: f"{e.shown_seconds:.2f}"),
         ("on a core for it, the window, s", lambda e: f"{e.window_processor_seconds:.2f}"),
         ("on a core for it, the worker, s", lambda e: f"{e.worker_processor_seconds:.2f}"),
         ("a level opened, ms", lambda e: f"{e.expand_milliseconds:.0f}"),
@@ -371,7 +393,7 @@ def show(found: Sequence[Figures], figures: dict[str, float]) -> None:
         table.add_row(f"search by {kind}: {query}, ms", *(f"{each.search_milliseconds[kind]:.1f}" for each in found))
     console.print(table)
     for name, value in figures.items():
-        console.print(f"{name} {value:.2f} (budget {BUDGETS[name]:g})")
+        console.print(f"{name} {value:.2f}" + (f" (budget {BUDGETS[name]:g})" if name in BUDGETS else ""))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,10 @@ class ExplainView(Panel):
         """Sums up the whole model."""
         page, layout = self._page()
         layout.addWidget(_Headline(model.name, (model.target,)))
+        kernels = f"{len(model.nodes):,}", f"of {plural(len(model.groups), 'group')}"
         facts = [
             ("Operators", f"{len(model.operators):,}", ""),
-            ("Kernels", f"{len(model.nodes):,}", f"of {plural(len(model.groups), 'group')}"),
+            ("Kernels", *(kernels if model.is_planned else ("", "not planned yet"))),
         ]
         if model.total:
             facts.append(("Time", duration(model.total.microseconds), origin_of(model.total)))
@@ -61,16 +62,16 @@ class ExplainView(Panel):
     def show_uncompiled(self, operator: UncompiledDoc, model: ModelDoc) -> None:
         """Explains an operator that no kernel computes, and what of the model lies before and behind it."""
         page, layout = self._page()
-        layout.addWidget(_Headline(operator.kind, ("host" if operator.on_host else "not compiled",)))
+        layout.addWidget(_Headline(operator.kind, (operator.state,)))
         layout.addLayout(_facts([("Operator", operator.operator, ""), ("Shape", compact_shape(operator.shape), "")]))
         _section(layout, "What the host does" if operator.on_host else "Why no kernel computes it", (operator.because,))
-        titles = {node.id: f"{node.title}, {node.group}" for node in model.nodes}
-        titles |= {each.id: f"{each.kind}, {each.operator}" for each in model.uncompiled}
-        ends = [(edge.source, edge.target) for edge in model.edges]
-        before = [titles.get(source, "the graph's inputs") for source, target in ends if target == operator.id]
-        behind = [titles.get(target, "the graph's outputs") for source, target in ends if source == operator.id]
-        _section(layout, "It waits for", before)
-        _section(layout, "What waits for it", behind)
+        before = [edge.source for edge in model.edges if edge.target == operator.id]
+        behind = [edge.target for edge in model.edges if edge.source == operator.id]
+        near = {*before, *behind}
+        titles = {node.id: f"{node.title}, {node.group}" for node in model.nodes if node.id in near}
+        titles |= {each.id: f"{each.kind}, {each.operator}" for each in model.uncompiled if each.id in near}
+        _section(layout, "It waits for", [titles.get(node, "the graph's inputs") for node in before])
+        _section(layout, "What waits for it", [titles.get(node, "the graph's outputs") for node in behind])
         self._set(page, layout, operator.kind)
 
     def _page(self) -> tuple[QWidget, QVBoxLayout]:

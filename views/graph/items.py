@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFont, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
-from views.format import amount, compact_shape, duration, origin_of, plural
+from views.format import amount, compact_shape, duration, origin_of
 from views.graph.badges import CHANGES, change_of, paint_change, paint_pin
 from views.graph.drawing import HEADER, EdgeLine, PlacedBox
 from views.graph.look import SceneState
@@ -148,9 +148,9 @@ class BoxItem(QGraphicsItem):
         look, box, group = self._look, self.placed.box, self._look.group_of(self.placed)
         if group is None:
             beside = look.beside.get(box.nodes[0].id) if box.is_uncompiled else None
-            inside = f"{plural(len(box.copy), 'kernel')}{' each' * (box.count > 1)}, double-click to open"
+            inside = f"{box.contents}{' each' * (box.count > 1)}, double-click to open"
             if beside is not None:
-                inside = f"{'by the host' if beside.on_host else 'not compiled'}  ·  {compact_shape(beside.shape)}"
+                inside = f"{beside.state}  ·  {compact_shape(beside.shape)}"
             painter.text(row, inside, "text-3", face(10.5))
             return
         bar = 48.0 if self.placed.width > 200 else 32.0
@@ -243,8 +243,8 @@ def _tip(placed: PlacedBox, look: SceneState) -> str:
     if group is None:
         if placed.box.is_uncompiled:
             beside = look.beside[placed.box.nodes[0].id]
-            return f"{beside.operator}, {'by the host' if beside.on_host else 'not compiled'}\n{beside.because}"
-        inside = plural(len(placed.box.copy), "kernel")
+            return f"{beside.operator}, {beside.state}\n{beside.because}"
+        inside = placed.box.contents
         copies = f"{placed.box.count:,} equal copies of " if placed.box.count > 1 else ""
         return f"{placed.box.title}: {copies}{inside}"
     known = [times.get(group.name) for times in (look.predicted, look.measured)]

@@ -45,7 +45,7 @@ class GraphScene(QGraphicsScene):
         before = [placed.box for placed in self.drawing.placed if placed.opened] if keep else []
         self._plan = overview.plan
         self.look.groups = groups_by_name(model)
-        self.look.beside = {each.id: each for each in model.uncompiled}
+        self.look.beside = overview.beside
         self.look.predicted = {group.name: group.time for group in model.groups if group.time}
         self.look.measured = {}
         self.look.show(self.look.colour_by)

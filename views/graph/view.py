@@ -68,8 +68,8 @@ class GraphView(Panel):
         """Replaces the graph; with `keep`, of other groups of the same model, what is open and in sight stays."""
         model = overview.model
         self.name.setText(model.name)
-        launches = plural(len(model.nodes), "kernel")
-        self.counts.setText(f"{plural(len(model.operators), 'operator')} → {launches}")
+        launches = f" → {plural(len(model.nodes), 'kernel')}" if model.is_planned else ", no kernels yet"
+        self.counts.setText(f"{plural(len(model.operators), 'operator')}{launches}")
         self.show_body()
         if not keep:
             self.canvas.fit_when_built()

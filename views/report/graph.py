@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine.documents.model import GroupDoc, ModelDoc
-from views.format import compact_shape, duration, plural
+from views.format import compact_shape, duration
 from views.graph.drawing import HEADER, Drawing, GraphDrawing, PlacedBox
 from views.graph.layout import Point
 from views.hierarchy import GraphBox, boxes, groups_by_name
@@ -111,7 +111,7 @@ class _BoxPainter:
         yield from _row(placed, 18.0, placed.box.title, _copies(placed.box), self._figure(placed.box))
         width = placed.width - 24
         if group is None:
-            inside = plural(len(placed.box.copy), "kernel") + " each" * (placed.box.count > 1)
+            inside = placed.box.contents + " each" * (placed.box.count > 1)
             inside = "no kernel" if placed.box.is_uncompiled else inside
             yield tag("text", elide(inside, width), x=12.0, y=34.0, class_="dim")
             return

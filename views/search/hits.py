@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.documents.model import StatementDoc
+from engine.documents.model import OperatorDoc, StatementDoc
 from views.format import plural
 from views.search.index import SearchIndex, SearchResult
 
@@ -15,18 +15,18 @@ SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing to go to: a statement of the selected group, a group, or a launch."""
+    """One thing to go to: a statement of the selected group, a group, a launch, or an operator that is in none."""
 
     title: str
     detail: str
     group: str = ""
     node: str = ""
-    """The launch of an operator; "" for a group."""
+    """The launch of an operator, or itself where no kernel computes it; "" for a group."""
     statement: str = ""
 
 
 def hits(index: SearchIndex, found: SearchResult, statements: Sequence[StatementDoc], text: str) -> tuple[Hit, ...]:
-    """Statements first, then groups, then operators that belong to a launch."""
+    """Statements first, then groups, then the operators that the graph shows: constants are not among them."""
     model = index.model
     wanted = text.strip().lower()
     shown = [Hit(f"{each.name}: {each.text}", "statement", statement=each.name) for each in statements
@@ -37,9 +37,16 @@ def hits(index: SearchIndex, found: SearchResult, statements: Sequence[Statement
             inside = plural(count, "operator") if count else "group"
             shown.append(Hit(group.title, f"{group.name}   {inside}", group.name))
     operators = (model.operators[number] for number in found.starts[: 2 * SHOWN])
-    launches = ((each, index.launch_of.get(each.name)) for each in operators)
-    placed = [Hit(each.name, each.kind, launch.group, launch.id) for each, launch in launches if launch]
-    return (*shown, *placed[:SHOWN])
+    placed = (_operator_hit(index, operator) for operator in operators)
+    return (*shown, *[hit for hit in placed if hit][:SHOWN])
+
+
+def _operator_hit(index: SearchIndex, operator: OperatorDoc) -> Hit | None:
+    launch = index.launch_of.get(operator.name)
+    if launch:
+        return Hit(operator.name, operator.kind, launch.group, launch.id)
+    beside = index.node_beside.get(operator.name)
+    return Hit(operator.name, operator.kind, node=beside) if beside else None
 
 
 def summary(index: SearchIndex, found: SearchResult) -> str:
@@ -47,7 +54,8 @@ def summary(index: SearchIndex, found: SearchResult) -> str:
     if not found.groups and not found.operators:
         text = "nothing found"
     else:
-        inside = f" in {plural(len(found.groups), 'group')}" if found.groups else ", none of them in a kernel"
+        outside = ", none of them in a kernel" if index.model.is_planned else ""
+        inside = f" in {plural(len(found.groups), 'group')}" if found.groups else outside
         text = f"{plural(len(found.operators), 'operator')}{inside}"
         if len(found.starts) < len(found.operators):
             text += f", {plural(len(found.starts), 'place')} where a path begins"

@@ -49,6 +49,8 @@ class SearchIndex:
         self.model = model
         operators = model.operators
         self.launch_of = launch_of_operators(model)
+        self.node_beside = {each.operator: each.id for each in model.uncompiled}
+        """Operator that no kernel computes -> its node in the graph."""
         number = {group.name: index for index, group in enumerate(model.groups)}
         self._names = [operator.name.lower() for operator in operators]
         self._kinds = tuple(dict.fromkeys(operator.kind for operator in operators))
