@@ -55,14 +55,14 @@ class WhatIf(QWidget, Themed):
         self.refusal.button.clicked.connect(self.nearest_requested)
         column.addWidget(self.refusal)
         column.addWidget(rule())
+        column.addWidget(self._make_answer())  # before its reasons: a low window has no room for all of them
+        self._above_figures = rule()
+        column.addWidget(self._above_figures)
         self.figures = _FigureTable()
         column.addWidget(self.figures)
-        self._below_figures = rule()
-        column.addWidget(self._below_figures)
         self.message = label(UNTOUCHED, "second", wrap=True)
-        self.message.setContentsMargins(12, 6, 12, 0)
+        self.message.setContentsMargins(12, 2, 12, 4)
         column.addWidget(self.message)
-        column.addWidget(self._make_foot())
         column.addStretch(1)
 
     @property
@@ -77,7 +77,7 @@ class WhatIf(QWidget, Themed):
             self._make_rows(chart.choices)
         self.state.setText("")
         self.setEnabled(bool(names))
-        for part in (self.figures, self._below_figures):
+        for part in (self.figures, self._above_figures):
             part.setVisible(bool(names))
         if not names:
             self.show_nothing("Only tiled contractions have these knobs")
@@ -151,10 +151,10 @@ class WhatIf(QWidget, Themed):
         layout.addWidget(self.apply_button)
         return strip
 
-    def _make_foot(self) -> QWidget:
-        foot = QWidget()
-        row = QHBoxLayout(foot)
-        row.setContentsMargins(12, 0, 12, 4)
+    def _make_answer(self) -> QWidget:
+        answer = QWidget()
+        row = QHBoxLayout(answer)
+        row.setContentsMargins(12, 4, 12, 4)
         left = QVBoxLayout()
         left.setSpacing(1)
         self.origin = label("", "small-hint")
@@ -166,7 +166,7 @@ class WhatIf(QWidget, Themed):
         row.addLayout(left)
         self.plot = StagePlot()
         row.addWidget(self.plot, 1)
-        return foot
+        return answer
 
     def _make_rows(self, choices: tuple[ChoiceDoc, ...]) -> None:
         while (item := self._rows.takeAt(0)) is not None:

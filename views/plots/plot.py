@@ -11,7 +11,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QFontMetricsF, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QPen
 from PySide6.QtWidgets import QGraphicsTextItem
 
 from views.plots.axis import Axis
@@ -28,6 +28,8 @@ REACH = 12.0
 """Pixels around a mark in which the pointer means it."""
 LABEL_RIGHT = 0.9
 """Part of the page left of which the name of an upright rule finds room at its right."""
+PLATE = 0.8
+"""Opacity of the ground behind the name of a rule."""
 BOLDER = 1.06
 """Width of semibold words beside that of others."""
 TITLE = 26
@@ -220,6 +222,9 @@ class Plot:
         item.label.updatePosition()
         item.label.setColor(self.chart.theme.colour("text-2") if token == "edge" else colour)
         item.label.setFont(face(10.5))
+        plate = QColor(self.chart.theme.colour("panel"))
+        plate.setAlphaF(PLATE)  # marks under the words stay in sight
+        item.label.fill = pg.mkBrush(plate)
 
     def band(self, name: str, low: float, high: float, token: str) -> None:
         """A stripe across between two values."""
