@@ -73,9 +73,14 @@ KERNELS: dict[str, tuple[list[Node], Shapes, dict[str, np.ndarray]]] = {
         {"left": ("float32", (20, 40)), "right": ("float32", (40, 24))},
         {},
     ),
-    "matmul_shared_depth": (
+    "matmul_sliced_depth": (
         [("MatMul", ["left", "right"], ["y"], {})],
         {"left": ("float32", (20, 640)), "right": ("float32", (640, 24))},
+        {},
+    ),
+    "matmul_shared_depth": (
+        [("MatMul", ["left", "right"], ["y"], {})],
+        {"left": ("float32", (20, 1280)), "right": ("float32", (1280, 24))},
         {},
     ),
     "matmul_tensor_cores": (

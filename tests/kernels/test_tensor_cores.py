@@ -365,3 +365,28 @@ def test_marks_that_cannot_be_had(wish: str, reason: str, tmp_path: Path) -> Non
     assert verdict.outcome == "relaxed"
     assert reason in verdict.because
     assert math.prod(kernel.source.grid) > 0
+
+
+def test_heads_that_lie_side_by_side_are_copied_as_vectors(tmp_path: Path) -> None:
+    """The output projection of attention: the depth runs over heads, whose elements are neighbours in memory."""
+    nodes: list[Node] = [
+        ("Transpose", ["x"], ["t"], {"perm": [0, 2, 1, 3]}), ("Reshape", ["t", "shape"], ["rows"], {}),
+        ("MatMul", ["rows", "right"], ["y"], {}),
+    ]  # fmt: skip
+    inputs = {"x": ("float16", (1, 8, 64, 64)), "right": ("float16", (512, 64))}
+    path = write_model(tmp_path / "heads.onnx", nodes, inputs, ["y"], {"shape": np.array([1, 64, 512])})
+    kernel = advised(engine.fuse(engine.load(path)).groups[0])
+    assert copies(kernel) == [8, 8] and kernel.tile.stages > 2
+    assert not any("one by one" in v.placed.entry.because for v in kernel.verdicts)
+    random_values = np.random.default_rng(5)
+    x, right = (random_values.standard_normal(shape).astype(np.float16) for _, shape in inputs.values())
+    expected = x.astype(np.float64).transpose(0, 2, 1, 3).reshape(1, 64, 512) @ right.astype(np.float64)
+    check_against_numpy(kernel, expected, {"x": x, "right": right})
+
+
+def test_halves_that_windows_slide_over_are_copied_one_by_one(tmp_path: Path) -> None:
+    inputs = {"x": ("float16", (1, 16, 18, 18)), "w": ("float16", (16, 16, 3, 3))}
+    path = write_model(tmp_path / "windows.onnx", [("Conv", ["x", "w"], ["y"], {})], inputs, ["y"])
+    group = next(g for g in engine.fuse(engine.load(path)).groups if g.kind == "contraction")
+    kernel = advised(group)
+    assert any("one by one" in v.placed.entry.because for v in kernel.verdicts) and kernel.tile.stages <= 2

@@ -26,10 +26,9 @@ from engine.kernels.preferences import preferences
 from engine.recipe import Advice, Entry, Scenario
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.copies import MOST_HELD, SMALLEST_COPY
+from engine.target.copies import MOST_HELD
 from engine.target.hardware import WARP
 from engine.tensor.nodes import TensorProgram
-from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import GemmAxes, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
@@ -48,18 +47,29 @@ MOST_RASTER = 16
 """Rows of tiles, past which a wave is no squarer on any GPU."""
 TILES = (
     Tile((128, 128), (64, 64)),
+    Tile((128, 128), (64, 32)),
+    Tile((128, 64), (64, 32)),
     Tile((128, 64), (32, 32)),
+    Tile((64, 64), (64, 64)),
+    Tile((64, 64), (64, 32)),
     Tile((64, 64), (32, 32)),
     Tile((64, 32), (32, 16)),
+    Tile((32, 32), (32, 32)),
     Tile((32, 32), (16, 16)),
 )
-"""Largest reuse first: 128 sums to a thread, 32, 32, 16, 8."""
-GATHERED = Tile((128, 128), (64, 32))
-"""In place of the first where copies go element by element: twice the threads share the addresses."""
+"""Largest reuse first; 8 to 128 sums to a thread."""
 WHOLE = "every warp spans the block's tile"
 MOST_WINDOWS = 2
 """Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
-CORE_TILES = (Tile((128, 128), (8, 8)), Tile((64, 64), (4, 4)), Tile((32, 32), (2, 4)))
+CORE_TILES = (
+    Tile((128, 128), (8, 8)),
+    Tile((128, 64), (8, 8)),
+    Tile((64, 64), (8, 8)),
+    Tile((32, 64), (8, 8)),
+    Tile((64, 64), (4, 4)),
+    Tile((32, 32), (4, 4)),
+    Tile((16, 32), (4, 4)),
+)
 """On CUDA cores, with parts of a thread in place of a warp's: largest reuse first."""
 
 
@@ -174,7 +184,7 @@ class _BlockTiles:
         assert axes is not None, program.name
         m, n, k = axes.sizes
         if intrinsic:
-            singly = goes_through_registers(program, axes, intrinsic)
+            singly = any(reach.is_single for reach in reaches(program, axes))
             most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
             loop = Loop(k, min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k))), intrinsic.k, singly)
             tiles = _warp_tiles(axes, loop)
@@ -253,13 +263,14 @@ def _why_depth(chosen: GemmConfig, loop: Loop, intrinsic: Intrinsic | None) -> s
 def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
     sizes, windows = axes.sizes[:2], window_axes(axes.statement)
-    tiles: Sequence[Tile] = (GATHERED, *TILES[1:]) if windows else TILES
+    # Where copies go element by element, twice the threads share the addresses of the largest tile.
+    tiles: Sequence[Tile] = TILES[1:] if windows else TILES
     if axes.has_whole_rows:
         tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
     fitted = list(dict.fromkeys(_fit_warps(tile, sizes, axes.siblings) for tile in tiles))
     if not loop.through_registers:
         return fitted
-    few = fitted[windows > MOST_WINDOWS :] or fitted
+    few = [t for t in fitted if windows <= MOST_WINDOWS or t.block != fitted[0].block] or fitted
     # A thread holds its share of a tile in registers on the way: larger tiles would crowd out its sums.
     return [t for t in few if max(t.block) * loop.tile <= MOST_HELD * WARP * t.warps] or few[-1:]
 
@@ -294,16 +305,6 @@ def _power_above(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def goes_through_registers(program: TensorProgram, axes: GemmAxes, intrinsic: Intrinsic) -> bool:
-    """Whether single elements of a factor, smaller than any asynchronous copy, are read in steps along its last axis:
-    windows slide there, and no copy moves neighbours together.  Bytes must be neighbours along the depth."""
-    if intrinsic.element_bytes == 1 and any(r.along_depth < SMALLEST_COPY for r in reaches(program, axes)):
-        return True
-    plain = [access for access, factor in zip(axes.factors, axes.expressions, strict=True) if not is_of_codes(factor)]
-    last = [access.indices[-1] for access in plain if access.indices]
-    return intrinsic.element_bytes < SMALLEST_COPY and any(plain_iterator(index) is None for index in last)
-
-
 def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Entry]:
     """The order of blocks for tiles of `block` rows and columns, where another than by rows reads less of L2."""
     rows, columns = (-(-size // b) for size, b in zip(axes.sizes[:2], block, strict=True))
@@ -334,7 +335,7 @@ def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intri
         3: f"two copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
         4: f"three copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
     }[chosen.stages]
-    if intrinsic and tiles > 1 and goes_through_registers(program, axes, intrinsic):
+    if intrinsic and tiles > 1 and any(reach.is_single for reach in reaches(program, axes)):
         because = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
     entries = [mark(*along, "stages", chosen.stages, because)]
     if chosen.register_stages > 1 and intrinsic:

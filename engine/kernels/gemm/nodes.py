@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.cost.alcop_nodes import GemmProblem
+from engine.target.copies import SMALLEST_COPY
 from engine.tensorize.space import Source
 
 FEWEST_STAGED = 4
@@ -29,6 +30,13 @@ class Reach:
     """Whether what is not there is 0, which asynchronous copies fill in."""
     sources: tuple[Source, ...] = ()
     """What an operand of codes is computed from: asynchronous copies bring it, threads write the elements."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether elements go one by one through registers: no asynchronous copy is as small, and none moves neighbours
+        together, because windows slide there, or fills in what is not there."""
+        widest = max(self.along_side, self.along_depth) if self.fills_zeros else 1
+        return not self.sources and widest * self.element_bytes < SMALLEST_COPY
 
 
 @dataclass(frozen=True, slots=True)

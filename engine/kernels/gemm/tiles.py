@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from engine.kernels.gemm.limits import exchanged_bytes
 from engine.support.errors import Unsupported
 from engine.target import Target
+from engine.target.hardware import WARP
 from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
@@ -19,13 +20,16 @@ Promise = Callable[[GemmConfig], float]
 
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-FEWEST_WARPS, MOST_WARPS = 4, 16
-"""Of a block: one for each scheduler of an SM; 512 threads leave each of them 128 registers."""
+FEWEST_WARPS, MOST_WARPS = 2, 16
+"""Of a block: SMs hold 16 or 32 blocks, which are to fill their schedulers; 512 threads leave each of them 128
+registers."""
 FEWEST_TILES = 4
 """Of the depth to a block or a slice of it: they fill a pipeline."""
 MOST_SUMS = 2**23
 """That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
-NEAR = 1.1
+MOST_BLOCKS = 8
+"""For each SM, past which blocks that share a depth fill it no better."""
+NEAR = 1.05
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
 
 
@@ -65,18 +69,20 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
 
     sums: results of the product.
     """
-    shares = SLICES if loop.step and not loop.through_registers else (1,)
+    shares = (1,) if loop.through_registers else SLICES
+    most_parts = MOST_WARPS if loop.step else MOST_WARPS * WARP
     for tile in tiles:
+        most_sums = min(MOST_SUMS, MOST_BLOCKS * machine.sm_count * math.prod(tile.block))
         for slices in shares:
             steps = -(-loop.size // (loop.tile * slices))
             plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
-            if slices > 1 and (plain.parts > MOST_WARPS or steps < FEWEST_TILES):
+            if slices > 1 and (plain.parts > most_parts or steps < FEWEST_TILES):
                 continue
             if slices > 1 and slices * exchanged_bytes(plain, loop.step > 0) > machine.shared_limit:
                 continue
             for split in SPLITS:
                 mine = -(-steps // split)
-                if split > 1 and (mine < FEWEST_TILES or -(-steps // mine) != split or split * sums > MOST_SUMS):
+                if split > 1 and (mine < FEWEST_TILES or -(-steps // mine) != split or split * sums > most_sums):
                     continue
                 stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
                 sets = 2 if loop.tile > loop.step > 0 else 1
