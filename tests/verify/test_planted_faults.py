@@ -129,7 +129,7 @@ FAULTS = (
         "a copy left out", matmul, r"async_copy<\d+>\(.*\);", ";",
         ("uninitialised", "unfinished copy"), r"_tile",
     ),
-    Fault("one tile left out", matmul, r"tile < 16;", "tile < 15;", ("wrong result",), r"\.store"),
+    Fault("one tile left out", matmul, r"tile < 4;", "tile < 3;", ("wrong result",), r"\.store"),
     Fault(
         "two blocks write one element", softmax, r"= block \* 8 \+", "= block / 2 * 8 +",
         ("written twice",), r"\.store",

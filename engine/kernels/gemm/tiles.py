@@ -20,9 +20,8 @@ Promise = Callable[[GemmConfig], float]
 
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-FEWEST_WARPS, MOST_WARPS = 2, 16
-"""Of a block: SMs hold 16 or 32 blocks, which are to fill their schedulers; 512 threads leave each of them 128
-registers."""
+FEWEST_WARPS, MOST_WARPS = 4, 16
+"""Of a block: one for each scheduler of an SM; 512 threads leave each of them 128 registers."""
 FEWEST_TILES = 4
 """Of the depth to a block or a slice of it: they fill a pipeline."""
 MOST_SUMS = 2**23
