@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,21 @@ def test_a_run_is_told_in_all_panels(tuned: Window) -> None:
     assert list(panels.search.causes.rows) == [FAILURE]
     assert panels.run.state.text().startswith("stopped") and panels.run.count.text() == "4 of 4 trials"
     assert panels.run.resume.isVisible() and not panels.run.stop.isVisible()
+
+
+def test_what_a_new_moment_cut_off_is_shown_with_it(tuned: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is shown in parts, one a turn of the event loop; a change in between begins anew."""
+    tuning, shown = tuned.wiring.tuning, list[str]()
+    for part in ("progress", "table", "dear"):
+        monkeypatch.setattr(tuning, f"_show_{part}", partial(shown.append, part))
+    tuning._show_all()
+    tuning._show_by_turns()
+    assert not tuning.is_settled and shown != ["progress", "table", "dear"]
+    shown.clear()
+    tuning.show()
+    assert shown == ["progress", "table", "dear"] and not tuning._parts
+    tuning.show()
+    assert shown == ["progress", "table", "dear"], "the same trials are not shown twice"
 
 
 def test_promises_and_dimensions_come_with_their_tabs(tuned: Window) -> None:

@@ -67,7 +67,8 @@ class TuningController(QObject):
     @property
     def is_settled(self) -> bool:
         """Whether what is written of a run that ended has been read and shown."""
-        return self.control.is_read and self.preview.is_settled and not self._parts
+        is_due = self._repaint.isActive() and not self.control.is_live
+        return self.control.is_read and self.preview.is_settled and not self._parts and not is_due
 
     @property
     def shown(self) -> Shown | None:
@@ -165,7 +166,9 @@ class TuningController(QObject):
 
     def _show_state(self) -> None:
         """Shows what the run is doing; what it found becomes parts to show."""
-        self._parts.clear()
+        if self._parts:
+            self._parts.clear()
+            self._painted = None  # not all of it was
         panels, control, shown = self.panels, self.control, self.shown
         panels.run.show_ready(control.can_start)
         panels.run.show_choices(tuple(STRATEGIES), self._runners())
