@@ -57,9 +57,9 @@ def test_nothing_changed_passes(kept: Path) -> None:
 @pytest.mark.parametrize(
     ("figure", "before", "after"),
     [
-        ("sectors", "S0 @ i: mark block 32", "S0 @ i: mark block 16"),
+        ("sectors", "S0 @ i: mark block 16", "S0 @ i: mark block 8"),
         ("conflicts", "S0 @ j: mark block 32", "S0 @ j: mark block 16"),
-        ("registers sm_80", "S0 @ i: mark thread 2", "S0 @ i: mark thread 8"),
+        ("registers sm_80", "S0 @ i: mark thread 4", "S0 @ i: mark thread 8"),
     ],
 )
 def test_a_planted_change_closes_the_gate(kept: Path, tmp_path: Path, figure: str, before: str, after: str) -> None:
@@ -170,7 +170,7 @@ def test_the_workflow_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     engine.write_recipe(engine.default_recipe(engine.fuse(engine.load("model.onnx"))), "recipe.json")
     assert loomscope(*baseline[1].split()).returncode == 0
     assert loomscope(*check[1].split()).returncode == 0
-    worse = planted(tmp_path, lambda text: text.replace("S0 @ i: mark block 32", "S0 @ i: mark block 16"))
+    worse = planted(tmp_path, lambda text: text.replace("S0 @ i: mark block 16", "S0 @ i: mark block 8"))
     shutil.copyfile(worse, "recipe.json")
     done = loomscope(*check[1].split())
     assert done.returncode == 1 and "sectors" in done.stdout + done.stderr

@@ -9,7 +9,7 @@ import pytest
 import engine
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import promise_of
-from engine.kernels.gemm.tiles import NEAR, Loop, Tile, candidates, promised_best
+from engine.kernels.gemm.tiles import MOST_BLOCKS, NEAR, Loop, Tile, candidates, promised_best
 from engine.scheduling.nodes import NOT_REACHED
 from engine.support.errors import Unsupported
 from engine.target import target
@@ -39,8 +39,14 @@ def test_every_candidate_has_a_tile_for_every_block_and_slice() -> None:
 def test_what_passes_registers_is_not_sliced_and_many_sums_are_not_left_to_others() -> None:
     assert {k.slices for k in candidates((SQUARE,), depth(2048, True), 4096, H200)} == {1}
     assert {k.stages for k in candidates((SQUARE,), depth(2048, True), 4096, H200)} == {2}
-    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**22, H200)} == {1, 2}
-    assert {k.split_k for k in candidates((SQUARE,), depth(2048), 2**23, H200)} == {1}
+    assert {k.split_k for k in candidates((WIDE,), depth(2048), 2**22, H200)} == {1, 2}
+    assert {k.split_k for k in candidates((WIDE,), depth(2048), 2**23, H200)} == {1}
+
+
+def test_blocks_that_fill_all_places_share_no_depth() -> None:
+    blocks = H200.sm_count * MOST_BLOCKS
+    assert {k.split_k for k in candidates((SQUARE,), depth(2048), blocks // 2 * 64 * 64, H200)} == {1, 2}
+    assert {k.split_k for k in candidates((SQUARE,), depth(2048), (blocks // 2 + 1) * 64 * 64, H200)} == {1}
 
 
 def test_the_simplest_of_the_best_is_taken() -> None:
@@ -51,8 +57,8 @@ def test_the_simplest_of_the_best_is_taken() -> None:
     assert promised_best(times, times.__getitem__) == (plain, times[plain])
     times[plain] = 11.5
     assert promised_best(times, times.__getitem__) == (sliced, 10.0)
-    times[sliced] = 12.0
-    assert promised_best(times, times.__getitem__) == (plain, 11.5)
+    times[plain], times[sliced] = 10.5 * NEAR, 12.0
+    assert promised_best(times, times.__getitem__) == (plain, times[plain])
     times[split] = 8.0
     assert promised_best(times, times.__getitem__) == (split, 8.0)
 
@@ -74,7 +80,7 @@ def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
 @pytest.mark.parametrize(
     ("shape", "splits"),
     [
-        ((512, 768, 3072), True), ((512, 768, 768), False), ((256, 256, 8192), True), ((4096, 4096, 4096), False),
+        ((512, 768, 8192), True), ((512, 768, 768), False), ((256, 256, 8192), True), ((4096, 4096, 4096), False),
         ((1024, 64, 512), False),
     ],
 )
