@@ -163,8 +163,8 @@ def edit(window: Window, group: str, pattern: str, instead: str) -> None:
 
 WALK = (
     ("n4", r"mark stages \d+", "mark stages 3"), ("n4", r"mark tile \d+", "mark tile 32"),
-    ("n4", r"mark block \d+", "mark block 16"), ("", "undo", ""), ("", "undo", ""), ("", "redo", ""),
-    ("n4", r"mark thread \d+", "mark thread 4"), ("n6", r"mark stages \d+", "mark stages 4"),
+    ("n4", r"mark block \d+", "mark block 32"), ("", "undo", ""), ("", "undo", ""), ("", "redo", ""),
+    ("n4", r"mark thread \d+", "mark thread 2"), ("n6", r"mark stages \d+", "mark stages 4"),
     ("n6", r"mark block \d+", "mark block 64"), ("n6", r"mark tile \d+", "mark tile 8"), ("", "undo", ""),
     ("n1", r"mark block \d+", "mark block 2"), ("n1", r"mark block \d+", "mark block 1"), ("", "undo", ""),
     ("n1", SPLIT, "n2"), ("n4", r"mark stages \d+", "mark stages 1"), ("", "undo", ""), ("", "undo", ""),

@@ -113,7 +113,7 @@ def test_the_window_attaches_to_a_run_of_the_command_line(opened: Window, qtbot:
     group = opened.wiring.group
     command = [
         sys.executable, "-m", "app", "tune", str(MODEL), "--records", str(records), "--trials", "12", "--strategy",
-        "random", "--no-check", "-o", str(best),
+        "learned", "--no-check", "-o", str(best),
     ]  # fmt: skip
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait(qtbot, records.is_file)
