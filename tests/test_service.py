@@ -69,7 +69,7 @@ def test_a_large_graph_comes_before_its_kernels(monkeypatch: pytest.MonkeyPatch)
     assert events[0][1]["kept"] == ["operators"] and graph.operators == model.operators
     assert not graph.is_planned and not graph.groups and model.is_planned and model.groups and not model.uncompiled
     (only,) = graph.uncompiled
-    assert only.is_unplanned and [(edge.source, edge.target) for edge in graph.edges] == [("", only.id)]
+    assert only.is_unplanned and [(edge.source, edge.target) for edge in graph.edges] == [("", only.id), (only.id, "")]
 
 
 def test_every_request_gets_one_answer_after_its_progress() -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from engine.documents.model import EdgeDoc, UncompiledDoc
 from engine.fusion.host_program import places_without_kernel
 from engine.fusion.nodes import FusionPlan
-from engine.graph.nodes import OperatorGraph, Tensor
+from engine.graph.nodes import Operator, OperatorGraph, Tensor
 from engine.present.dataflow_links import kept_apart
 
 UNPLANNED = "Kernels are not planned yet"
@@ -17,7 +17,7 @@ UNPLANNED = "Kernels are not planned yet"
 def operators_without_kernel(graph: OperatorGraph, plan: FusionPlan) -> Iterator[UncompiledDoc]:
     """The operators that no kernel computes, in the order in which they run or would."""
     for op, after in places_without_kernel(plan):
-        shape = next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), "")
+        shape = result_shape(graph, op)
         step = graph.host.get(op.name)
         because = str(step) if step else plan.unsupported[op.name]
         yield UncompiledDoc(f"operator {op.name}", op.name, op.kind, shape, because, step is not None, after, op.scope)
@@ -26,8 +26,7 @@ def operators_without_kernel(graph: OperatorGraph, plan: FusionPlan) -> Iterator
 def unplanned_operators(graph: OperatorGraph) -> Iterator[UncompiledDoc]:
     """All operators of a graph that nobody has planned kernels for."""
     for op in graph.operators:
-        shape = next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), "")
-        name = f"operator {op.name}"
+        name, shape = f"operator {op.name}", result_shape(graph, op)
         yield UncompiledDoc(name, op.name, op.kind, shape, UNPLANNED, False, 0, op.scope, is_unplanned=True)
 
 
@@ -40,6 +39,10 @@ def operator_edges(graph: OperatorGraph, operators: Sequence[UncompiledDoc]) -> 
                 tensor = graph.tensors[name]
                 yield EdgeDoc(makers.get(name, ""), each.id, name, shape_text(tensor), tensor.bytes, UNPLANNED)
         makers |= dict.fromkeys(op.outputs, each.id)
+    for name in graph.outputs:
+        if name in makers:
+            tensor = graph.tensors[name]
+            yield EdgeDoc(makers[name], "", name, shape_text(tensor), tensor.bytes, "an output of the graph")
 
 
 def boundary_edges(graph: OperatorGraph, plan: FusionPlan, beside: Sequence[UncompiledDoc]) -> Iterator[EdgeDoc]:
@@ -86,6 +89,11 @@ def _steps(graph: OperatorGraph, plan: FusionPlan, beside: Sequence[UncompiledDo
 def _why_apart(each: UncompiledDoc) -> str:
     """Why kernels end there."""
     return f"{each.because}; {'the host does it between kernels' if each.on_host else 'nothing computes it'}"
+
+
+def result_shape(graph: OperatorGraph, op: Operator) -> str:
+    """Shape and type of an operator's first output, as `shape_text` says it; "" where it has none."""
+    return next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), "")
 
 
 def shape_text(tensor: Tensor) -> str:

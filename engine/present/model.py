@@ -38,7 +38,7 @@ from engine.present.dataflow_edges import (
     boundary_edges,
     operator_edges,
     operators_without_kernel,
-    shape_text,
+    result_shape,
     unplanned_operators,
 )
 from engine.present.dataflow_links import links
@@ -125,7 +125,7 @@ def operator_docs(graph: OperatorGraph) -> tuple[OperatorDoc, ...]:
     return tuple(
         OperatorDoc(
             op.name, op.kind, inputs=tuple([name for name in op.inputs if name]), outputs=op.outputs,
-            shape=next((shape_text(graph.tensors[name]) for name in op.outputs if name in graph.tensors), ""),
+            shape=result_shape(graph, op),
             scope=op.scope,
             attributes=tuple([(name, _value_text(value)) for name, value in op.attributes.items()]),
         )

@@ -23,7 +23,7 @@ def worker(previewed: int) -> tuple[str, ...]:
 
 
 def watch(window: Window, look: Callable[[], None]) -> list[str]:
-    """Calls `look` when a graph is shown; the file's title whenever a model or a graph is."""
+    """Calls `look` when a graph is shown; what was shown so far, graphs and models, in order."""
     seen: list[str] = []
 
     def on_graph() -> None:
