@@ -84,9 +84,7 @@ def default_recipe(
     setting = Setting(find_target(target or what.target), numerics)
     stamp, found = _stamp(setting.machine.name, setting.numerics), {}
     for group in groups:
-        found[group.name], kernel = families.advise(group, setting, _compile_for_advice)
-        if kernel is not None:
-            _kernels.keep(found[group.name], group, stamp, kernel)
+        found[group.name], _ = _advise(group, setting, stamp)
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=found)
 
 
@@ -98,20 +96,37 @@ def _stamp(target: str, numerics: Mapping[str, str]) -> tuple[Hashable, ...]:
 def default_work(group: FusionGroup) -> Work | None:
     """What one launch of a group's kernel does under its advisers' recipe; None where they advise none that there is.
 
-    Cached by the structure of the group's program: what fusion compiled to judge a group is not compiled again to
-    predict the plan, nor when the graph is fused again.
+    Cached by the structure of the group's program: what was found to judge a group is not looked for again to predict
+    the plan, nor when the graph is fused again.
     """
-    key = structure_of(group.program, group.kind), *_stamp(group.target, group.numerics)
+    stamp = _stamp(group.target, group.numerics)
+    key = structure_of(group.program, group.kind), *stamp
     if key not in _works:
+        setting = Setting(find_target(group.target), group.numerics)
         try:
-            setting = Setting(find_target(group.target), group.numerics)
-            kernel = families.advise(group, setting, _compile_for_advice)[1]
+            work = families.advised_work(group, setting)
+            if work is None:
+                kernel = _advise(group, setting, stamp)[1]
+                work = None if kernel is None else kernel.facts
         except Unsupported:  # its family has no kernel of it
-            kernel = None
+            work = None
         while len(_works) >= MOST_WORKS:
             del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
-        _works[key] = None if kernel is None else kernel.facts
+        _works[key] = work
     return _works[key]
+
+
+def _advise(
+    group: FusionGroup, setting: Setting, stamp: tuple[Hashable, ...]
+) -> tuple[tuple[Advice, ...], Kernel | None]:
+    """What the advisers say of a group and what they make of it: once for all groups of one program."""
+    known = _kernels.alike(group, stamp)
+    if known is not None:
+        return known
+    advice, kernel = families.advise(group, setting, _compile_for_advice)
+    if kernel is not None:
+        _kernels.keep(advice, group, stamp, kernel)
+    return advice, kernel
 
 
 def default_microseconds(group: FusionGroup) -> float:

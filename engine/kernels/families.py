@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.cost.estimate import least_microseconds, model_microseconds
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.family import ATTENTION_FAMILY
 from engine.kernels.elementwise.family import ELEMENTWISE_FAMILY
@@ -86,6 +87,14 @@ def advise(
             because = f"{time:.3g} µs predicted, {own:.3g} for what the family {family.name} would choose else"
             best, chosen = time, with_entries(kept, "map", [replace(one, because=because) for one in entries])
     return chosen, kernel if chosen is advice else compile_advice(chosen)[1]
+
+
+def advised_work(group: FusionGroup, setting: Setting) -> Work | None:
+    """What the kernel does that `advise` makes, where that is known without it; None where only the kernel tells.
+
+    Raises Unsupported where nothing can be advised.
+    """
+    return family_of(group).work(replace(group, program=with_arithmetic(group.program, setting.numerics)), setting)
 
 
 def lower(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import family_mark
 from engine.kernels.nodes import Compile, Kernel
@@ -62,6 +63,13 @@ class KernelFamily(ABC):
     @abstractmethod
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """The default configuration as recipe entries of the analyses, in order of precedence."""
+
+    def work(self, group: FusionGroup, setting: Setting) -> Work | None:
+        """What the advised kernel does, where that is known before it is made; None where only the kernel tells.
+
+        Raises Unsupported where nothing can be advised.
+        """
+        return None
 
     def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
         """(marks and fields that they decide in place of what is advised, entries) that may make a quicker kernel.

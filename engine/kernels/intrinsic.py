@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from engine.kernels.family import Setting
 from engine.kernels.marks import Marks
+from engine.target import Target
 from engine.tensorize.bind import is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
@@ -22,7 +23,7 @@ def marked_intrinsic(marks: Marks, setting: Setting, misfit: Callable[[Intrinsic
     intrinsic, architecture = INTRINSICS.get(name), setting.machine.architecture
     if intrinsic is None:
         why_not = f"known are {', '.join(INTRINSICS)}"
-    elif _generation(architecture) < _generation(intrinsic.architecture):
+    elif not has_instruction(setting.machine, intrinsic):
         instruction = intrinsic.ptx.partition(".row")[0]
         why_not = f"{architecture} has no {instruction}, the first with it is {intrinsic.architecture}"
     else:
@@ -34,6 +35,11 @@ def marked_intrinsic(marks: Marks, setting: Setting, misfit: Callable[[Intrinsic
         marks.refuse({"intrinsic": f"runs on CUDA cores: {why_not}"})
         return None
     return intrinsic
+
+
+def has_instruction(machine: Target, intrinsic: Intrinsic) -> bool:
+    """Whether a machine's generation has an instruction."""
+    return _generation(machine.architecture) >= _generation(intrinsic.architecture)
 
 
 def _generation(architecture: str) -> int:

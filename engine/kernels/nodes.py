@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
@@ -63,6 +63,11 @@ class Kernel:
     def advice(self) -> tuple[Advice, ...]:
         """What the recipe says of the group."""
         return self.recipe.groups.get(self.group.name, ())
+
+    def of(self, group: FusionGroup) -> Kernel:
+        """The kernel of a group whose program is the same but for its name."""
+        named = self.tile.of(self.program.name, group.program.name, group.title)
+        return replace(self, group=group, program=replace(self.program, name=group.program.name), tile=named)
 
     def _repr_html_(self) -> str:
         launches = f", {len(self.launches)} launches" if len(self.launches) > 1 else ""

@@ -15,6 +15,7 @@ from engine.compilation import default_microseconds
 from engine.explore.pipeline_chart import chart
 from engine.explore.recipe_trial import predicted_time
 from engine.explore.what_if import what_if_of_chart
+from engine.kernels.advised import AdvisedKernels
 from engine.scheduling.nodes import NOT_REACHED
 from engine.tuning.problem import SearchProblem, problem
 
@@ -115,20 +116,28 @@ def test_a_kernel_of_a_shared_model_has_one_time(name: str) -> None:
 
 
 def test_what_fusion_judged_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its time is that of a kernel compiled afresh."""
+    """Its time is that of a kernel compiled afresh, and so is its text."""
     graph = engine.load(ROOT / "resources" / "models" / "bert_tiny.onnx")
     monkeypatch.setattr(compilation, "_works", {})
-    plan = engine.fuse(graph)
-    fresh = {group.name: engine.predict(engine.compile(group)).microseconds for group in plan.groups}
+    monkeypatch.setattr(compilation, "_kernels", AdvisedKernels())
     compiled: list[str] = []
     advise = compilation.families.advise
     monkeypatch.setattr(
         compilation.families, "advise", lambda group, *rest: (compiled.append(group.name), advise(group, *rest))[1]
     )
-    for _ in range(2):
-        document = engine.model_doc(graph, plan)
-        assert {group.name: group.time.microseconds for group in document.groups if group.time} == fresh
+    plan = engine.fuse(graph)
+    assert compiled
+    compiled.clear()
+    recipe = engine.default_recipe(plan)
     assert 0 < len(compiled) < len(plan.groups), "fusion judged some, the others were compiled once"
     compiled.clear()
+    kernels = [engine.compile(group, recipe) for group in plan.groups]
+    document = engine.model_doc(graph, plan)
     engine.fuse(graph)
     assert not compiled
+    for group, kernel in zip(plan.groups, kernels, strict=True):
+        monkeypatch.setattr(compilation, "_kernels", AdvisedKernels())
+        fresh = engine.compile(group)
+        assert kernel.source == fresh.source and kernel.verdicts == fresh.verdicts and kernel.tile == fresh.tile
+        (told,) = (one.time for one in document.groups if one.name == group.name)
+        assert told and told.microseconds == engine.predict(fresh).microseconds

@@ -7,21 +7,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
+from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.cost.estimate import model_microseconds
-from engine.cost.nodes import side_by_side
+from engine.cost.nodes import Work, side_by_side
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.problem import gemm_axes, gemm_problem, product_misfit, reaches, window_axes
-from engine.kernels.gemm.promise import fused_gemm, promise_of
+from engine.kernels.gemm.nodes import FusedGemm
+from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches, window_axes
+from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
 from engine.kernels.gemm.work import work
+from engine.kernels.intrinsic import has_instruction
 from engine.kernels.preferences import preferences
 from engine.recipe import Advice, Entry, Scenario
 from engine.support.errors import Unsupported
@@ -106,38 +109,67 @@ def advise_tiles(
 
     machine: whose streaming multiprocessors want a block each.
     """
-    choice = _BlockTiles.of(program, intrinsic, machine)
+    choice = _BlockTiles.of(_Fitting.of(program, intrinsic, machine))
     return (*choice.common(), *choice.entries(choice.best)), choice.best
 
 
-def advise_products(
-    programs: Sequence[TensorProgram], moved: tuple[int, int], numerics: Mapping[str, str], machine: Target
-) -> list[Entry]:
-    """Entries for products of one launch: the tiles that the model promises most of for all of them together.
+def advised_work(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> Work | None:
+    """What the kernel does that `advise_tiles` asks for; None where no such kernel is made of what is asked for."""
+    fitting = _Fitting.of(program, intrinsic, machine)
+    return work(fitting.gemm, _BlockTiles.of(fitting).best, machine) if fitting.is_made else None
 
-    moved: bytes that they read from and write to DRAM.
-    """
-    intrinsics = [intrinsic_of(program, numerics) for program in programs]
-    intrinsic = intrinsics[0] if len(set(intrinsics)) == 1 else None
-    choices = [_BlockTiles.of(program, intrinsic, machine) for program in programs]
-    common = [c for c in choices[0].choices if c.split_k == 1 and all(c in one.choices for one in choices)]
-    gemms = [fused_gemm(program, intrinsic) for program in programs]
 
-    def promise(config: GemmConfig) -> float:
-        return model_microseconds(side_by_side([work(gemm, config, machine) for gemm in gemms], moved), machine)
+@dataclass(frozen=True, slots=True)
+class ProductPack:
+    """Products of one launch with the tiles that the model promises most of for all of them together."""
 
-    best, _ = promised_best(common, promise)
-    entries: list[Entry] = []
-    for program, choice in zip(programs, choices, strict=True):
-        together = replace(choice, promise=promise, best=best)  # the time that is told is the launch's
-        entries += [*choice.common(), *together.entries(best)]
-        entries += advise_pipeline(program, best, intrinsic).scenario.entries
-    return entries
+    programs: Sequence[TensorProgram]
+    choices: Sequence[_BlockTiles]
+    """Of each, all with the same promise and the same best: the time that is told is the launch's."""
+    works: Sequence[Work]
+    """Of each alone."""
+    moved: tuple[int, int]
+    """Bytes that they read from and write to DRAM together."""
+
+    @staticmethod
+    def of(
+        programs: Sequence[TensorProgram], moved: tuple[int, int], numerics: Mapping[str, str], machine: Target
+    ) -> ProductPack:
+        """Those of programs that each have a product."""
+        intrinsics = [intrinsic_of(program, numerics) for program in programs]
+        intrinsic = intrinsics[0] if len(set(intrinsics)) == 1 else None
+        fitting = [_Fitting.of(program, intrinsic, machine) for program in programs]
+        first = fitting[0]
+        common = [c for c in first.configs if c.split_k == 1 and all(c in one.configs for one in fitting[1:])]
+        gemms = [one.gemm for one in fitting]
+        alike = [gemms.index(gemm) for gemm in gemms]  # most packs multiply by factors of one shape
+
+        def works_of(config: GemmConfig) -> list[Work]:
+            works = {n: work(gemms[n], config, machine) for n in dict.fromkeys(alike)}
+            return [works[n] for n in alike]
+
+        promise = cache(lambda config: model_microseconds(side_by_side(works_of(config), moved), machine))
+        best, _ = promised_best(common, promise)
+        return ProductPack(programs, [_BlockTiles(one, promise, best) for one in fitting], works_of(best), moved)
+
+    def entries(self) -> list[Entry]:
+        """What asks for the tiles of each."""
+        found: list[Entry] = []
+        for program, choice in zip(self.programs, self.choices, strict=True):
+            found += [*choice.common(), *choice.entries(choice.best)]
+            found += advise_pipeline(program, choice.best, choice.fitting.intrinsic).scenario.entries
+        return found
+
+    def work(self) -> Work | None:
+        """What the launch does; None where blocks differ in steps, which are counted of the kernel."""
+        is_even = len({one.serial_steps for one in self.works}) == 1
+        is_made = all(choice.fitting.is_made for choice in self.choices)
+        return side_by_side(self.works, self.moved) if is_even and is_made else None
 
 
 def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> tuple[Scenario, GemmConfig]:
     """`advise_tiles` as a scenario: where the accesses disagree, the runner-up stands behind the best tiles."""
-    choice, wishes = _BlockTiles.of(program, intrinsic, machine), preferences(program)
+    choice, wishes = _BlockTiles.of(_Fitting.of(program, intrinsic, machine)), preferences(program)
     best, others = choice.entries(choice.best), choice.others()
     if not wishes.disagreement or not others:
         why = "no other tiles fit" if wishes.disagreement else "all accesses agree"
@@ -151,9 +183,8 @@ def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: 
     return ranked_scenario(offered, because), choice.best
 
 
-def _without_spills(choices: list[GemmConfig], program: TensorProgram, intrinsic: Intrinsic) -> list[GemmConfig]:
+def _without_spills(choices: list[GemmConfig], problem: GemmProblem) -> list[GemmConfig]:
     """Those that the compiler finds registers for; all where it finds them for none."""
-    problem = gemm_problem(program, intrinsic)
     return [c for c in choices if estimated_registers(problem, c) <= MOST_ESTIMATED] or choices
 
 
@@ -165,26 +196,25 @@ def _in_words(config: GemmConfig) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockTiles:
-    """The tiles that fit a product, and what the model promises of them."""
+class _Fitting:
+    """The tiles that fit a product."""
 
     axes: GemmAxes
     intrinsic: Intrinsic | None
     machine: Target
+    gemm: FusedGemm
     loop: Loop
     tiles: Sequence[Tile]
-    promise: Promise
-    choices: Sequence[GemmConfig]
-    best: GemmConfig
+    configs: Sequence[GemmConfig]
 
     @staticmethod
-    def of(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> _BlockTiles:
+    def of(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> _Fitting:
         """Those of a program's contraction."""
-        axes, promise = gemm_axes(program), cache(promise_of(machine, program, intrinsic))
+        axes, gemm = gemm_axes(program), fused_gemm(program, intrinsic)
         assert axes is not None, program.name
         m, n, k = axes.sizes
         if intrinsic:
-            singly = any(reach.is_single for reach in reaches(program, axes))
+            singly = any(reach.is_single for reach in gemm.reaches)
             most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
             loop = Loop(k, min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k))), intrinsic.k, singly)
             tiles = _warp_tiles(axes, loop)
@@ -193,14 +223,36 @@ class _BlockTiles:
             tiles = _thread_tiles(axes, loop)
         choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
         if intrinsic:
-            choices = _without_spills(choices, program, intrinsic)
-        best, _ = promised_best(choices, promise)
-        return _BlockTiles(axes, intrinsic, machine, loop, tiles, promise, choices, best)
+            choices = _without_spills(choices, gemm.problem)
+        return _Fitting(axes, intrinsic, machine, gemm, loop, tiles, choices)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a kernel of these tiles is what comes of asking for them."""
+        axes, intrinsic = self.axes, self.intrinsic
+        return axes.siblings == 1 if intrinsic is None else has_instruction(self.machine, intrinsic)
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockTiles:
+    """The tiles that fit a product, and what the model promises of them."""
+
+    fitting: _Fitting
+    promise: Promise
+    best: GemmConfig
+
+    @staticmethod
+    def of(fitting: _Fitting) -> _BlockTiles:
+        """Those that the model promises most of for the product alone."""
+        gemm, machine = fitting.gemm, fitting.machine
+        promise = cache(lambda config: model_microseconds(work(gemm, config, machine), machine))
+        best, _ = promised_best(fitting.configs, promise)
+        return _BlockTiles(fitting, promise, best)
 
     def others(self) -> list[GemmConfig]:
         """What fits beside the best, in a pipeline of as many stages: other tiles, else the same with another depth."""
         best, found = self.best, []
-        for config in self.choices:
+        for config in self.fitting.configs:
             if config != best and (config.stages, config.register_stages) == (best.stages, best.register_stages):
                 with suppress(Unsupported):
                     self.promise(config)
@@ -209,11 +261,13 @@ class _BlockTiles:
 
     def common(self) -> tuple[Entry, ...]:
         """What all tiles have in common: the instruction, if any."""
-        return (_intrinsic(self.axes, self.intrinsic, self.best),) if self.intrinsic else ()
+        intrinsic = self.fitting.intrinsic
+        return (_intrinsic(self.fitting.axes, intrinsic, self.best),) if intrinsic else ()
 
     def entries(self, config: GemmConfig) -> list[Entry]:
         """The marks that ask for tiles."""
-        axes, sms, intrinsic = self.axes, self.machine.sm_count, self.intrinsic
+        fitting = self.fitting
+        axes, sms, intrinsic = fitting.axes, fitting.machine.sm_count, fitting.intrinsic
         blocks = axes.batches * math.prod(
             -(-size // b) for size, b in zip(axes.sizes[:2], config.block[:2], strict=True)
         )
@@ -222,7 +276,7 @@ class _BlockTiles:
         why_tile = f"{blocks} tiles for {sms} SMs, {time}"
         why_tile += f", {axes.siblings} products have as many of its columns each" if axes.siblings > 1 else ""
         if config == self.best:
-            why_tile += f": none of {len(self.tiles)} tiles is much faster"
+            why_tile += f": none of {len(fitting.tiles)} tiles is much faster"
         entries: list[Entry] = []
         for side, tile, part in zip((axes.rows, axes.columns), config.block[:2], config.part, strict=True):
             entries.append(mark(names, side[-1].name, "block", tile, why_tile))
@@ -237,10 +291,10 @@ class _BlockTiles:
             why_sliced = f"{why}: {config.slices} times as many hide each other's waiting"
             entries.append(mark(*along, "slices", config.slices, why_sliced))
         if config.split_k > 1:
-            alone = promised_best((one for one in self.choices if one.split_k == 1), self.promise)[1]
+            alone = promised_best((one for one in fitting.configs if one.split_k == 1), self.promise)[1]
             why_split = f"{blocks} tiles on {sms} SMs: {time}, {alone:.3g} where no blocks share a depth"
             entries.append(mark(*along, "split_k", config.split_k, why_split))
-        entries.append(mark(*along, "tile", config.block[2], _why_depth(config, self.loop, intrinsic)))
+        entries.append(mark(*along, "tile", config.block[2], _why_depth(config, fitting.loop, intrinsic)))
         return entries + (raster_entries(axes, config.block[:2], sms) if intrinsic else [])
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from engine.cost.nodes import Work
 from engine.fusion.kinds import CONTRACTION
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
-from engine.kernels.gemm.advise import advise_pipeline, intrinsic_of, row_pins, tile_scenario
+from engine.kernels.gemm.advise import advise_pipeline, advised_work, intrinsic_of, row_pins, tile_scenario
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.limits import registers_of
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, product_misfit
@@ -47,6 +48,11 @@ class GemmFamily(KernelFamily):
         scenario, chosen = tile_scenario(program, intrinsic, machine)
         tiles = Advice("tensorize" if intrinsic else "map", scenario)
         return with_content(row_pins(program), tiles, advise_pipeline(program, chosen, intrinsic))
+
+    def work(self, group: FusionGroup, setting: Setting) -> Work | None:
+        """As `KernelFamily` says."""
+        program = group.program
+        return advised_work(program, intrinsic_of(program, setting.numerics), setting.machine)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -10,7 +10,7 @@ from engine.kernels.advice import mark
 from engine.kernels.elementwise.advise import short_entries
 from engine.kernels.elementwise.plans import plans
 from engine.kernels.family import Setting
-from engine.kernels.gemm.advise import advise_products
+from engine.kernels.gemm.advise import ProductPack
 from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.stitched.advise import stitch_group
@@ -22,15 +22,21 @@ from engine.tensor.traffic import compulsory_bytes
 
 def pack_group(group: FusionGroup, setting: Setting) -> Advice:
     """Cut the parts from each other, and advise each as if it were alone; products get tiles that suit all of them."""
-    parts, machine = part_groups(group), setting.machine
+    parts = part_groups(group)
     names = tuple(tuple(s.name for s in part.program.statements) for part in parts)
     cut = entry(cut=names, at="outermost", because="no value leads from one part to another: each has its own blocks")
-    if all(map(GEMM_FAMILY.recognises, parts)):
-        moved = compulsory_bytes(group.program)
-        inside = advise_products([part.program for part in parts], moved, setting.numerics, machine)
-    else:
-        inside = [e for part in parts for e in _of_part(part, machine)]
+    products = product_pack(group, setting)
+    inside = products.entries() if products else [e for part in parts for e in _of_part(part, setting.machine)]
     return Advice("stitch", Scenario((cut, *inside)))
+
+
+def product_pack(group: FusionGroup, setting: Setting) -> ProductPack | None:
+    """The parts of a packed group as products; None where any is none."""
+    parts = part_groups(group)
+    if not all(map(GEMM_FAMILY.recognises, parts)):
+        return None
+    moved = compulsory_bytes(group.program)
+    return ProductPack.of([part.program for part in parts], moved, setting.numerics, setting.machine)
 
 
 def _of_part(part: FusionGroup, machine: Target) -> Iterator[Entry]:

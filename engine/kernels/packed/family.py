@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.cost.nodes import Work
 from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups, parts_of
@@ -11,7 +12,7 @@ from engine.kernels.gemm.limits import registers_of
 from engine.kernels.gemm.problem import gemm_problem
 from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.packed.advise import pack_group
+from engine.kernels.packed.advise import pack_group, product_pack
 from engine.kernels.packed.lower import SharedProductsConfig, lower_packed
 from engine.kernels.packed.products import product_pack_tasks
 from engine.kernels.packed.space import packed_tasks
@@ -41,6 +42,11 @@ class PackedFamily(KernelFamily):
         if any(map(GEMM_FAMILY.recognises, part_groups(group))):
             return (advice,)
         return (with_own_schemes(advice, group, setting, compile_group),)
+
+    def work(self, group: FusionGroup, setting: Setting) -> Work | None:
+        """As `KernelFamily` says: of products."""
+        products = product_pack(group, setting)
+        return products.work() if products else None
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

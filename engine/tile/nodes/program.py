@@ -110,6 +110,12 @@ class TileProgram:
         each = -(-self.grid // sms)
         return replace(self, together=each) if each * self.threads <= FEW_THREADS and not self.together else self
 
+    def of(self, before: str, name: str, title: str) -> TileProgram:
+        """The same for another group.  before, name: of its program; title: of the group, in the first line."""
+        later = tuple(one.of(before, name, title) for one in self.later)
+        header = (f"{name}: {title}", *self.title[1:])
+        return replace(self, name=name + self.name.removeprefix(before), title=header, later=later)
+
     @property
     def launches(self) -> tuple[TileProgram, ...]:
         """All launches in order."""
