@@ -54,11 +54,17 @@ class GemmProblem:
     """Products of one first factor whose columns are the n: each has as many of a tile's and of a part's."""
     sources: tuple[tuple[Source, ...], tuple[Source, ...]] = ((), ())
     """What each operand is computed from, where it is one of codes; () where its elements are copied as they are."""
+    rounds: int = 1
+    """Times that all k depths are walked for one tile: points of the summed loops around them."""
 
     @property
     def products(self) -> int:
         """Multiplications that the results need."""
-        return self.batch * self.m * self.n * self.k
+        return self.batch * self.m * self.n * self.k * self.rounds
+
+    def steps(self, depth: int) -> int:
+        """Tiles of so many depths that are walked for one tile of the results; the last one of each round is padded."""
+        return self.rounds * -(-self.k // depth)
 
     @property
     def lanes(self) -> int:

@@ -27,7 +27,7 @@ def alcop_work_of_config(problem: GemmProblem, config: GemmConfig, registers: in
     tile = problem.tile_bytes(config)
     grid = (-(-problem.m // m), -(-problem.n // n), problem.batch * config.split_k)
     turns = copy_turns(problem, config)
-    steps = -(-problem.k // k)
+    steps = problem.steps(k)
     return AlcopWork(
         grid=grid,
         threads=config.parts * problem.lanes,

@@ -12,9 +12,12 @@ from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.gemm.advise import advise_tiles
-from engine.kernels.gemm.space import why_no_kernel
+from engine.kernels.gemm.outer_loops import outer_entries
+from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.space import outer_of, why_no_kernel
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
+from engine.scheduling.nodes import HONOURED
 from engine.support.errors import EngineError
 from engine.target import target
 from engine.tensor.nodes import Iterator, Statement
@@ -52,10 +55,11 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
     """The entries of author `tensorize` that ask for a mapping.
 
     Where a kernel can take it, with the tiles that the adviser would give; else what the mapping itself says: cuts of
-    iterators, the intrinsic on the summed loop, a tile of the intrinsic on each axis, 1 on the loops around it.
+    iterators, the intrinsic on the summed loop, a tile of the intrinsic on each axis, and which loops are around it.
     """
     if not why_no_kernel(mapping, anchor, group, recipe):
-        return advise_tiles(group.program, INTRINSICS[mapping.abstraction.name], target(recipe.target))[0]
+        intrinsic, outer = INTRINSICS[mapping.abstraction.name], outer_of(mapping)
+        return advise_tiles(group.program, intrinsic, target(recipe.target), outer)[0]
     names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")
@@ -71,8 +75,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
         because = f"{axis.name} of the intrinsic is {' '.join(i.name for i in real)}: {tiled.tiles} tiles"
         what = "tile" if axis.name in own.reduced else "block"
         entries.append(mark(names, real[-1].name, what, axis.extent, because))
-    entries += [mark(names, i.name, "block", 1, "stays a loop around the intrinsic") for i in mapping.outer]
-    return tuple(entries)
+    return (*entries, *outer_entries(anchor.name, outer_of(mapping)))
 
 
 def _intrinsic(names: tuple[str, ...], summed: list[Iterator], mapping: IntrinsicMapping) -> Entry:
@@ -87,7 +90,7 @@ def _document(
     why_not = why_no_kernel(mapping, anchor, group, recipe)
     state = documents.LISTED
     if not why_not:
-        state, why_not = _try_kernel(mapping.abstraction.name, entries, group, recipe, check)
+        state, why_not = _try_kernel(mapping, entries, group, recipe, check)
     flat = mapping.flat_indices()
     axes = (
         documents.IntrinsicAxisDoc(
@@ -103,10 +106,10 @@ def _document(
 
 
 def _try_kernel(
-    name: str, entries: tuple[Entry, ...], group: FusionGroup, recipe: Recipe, check: Checker | None
+    mapping: IntrinsicMapping, entries: tuple[Entry, ...], group: FusionGroup, recipe: Recipe, check: Checker | None
 ) -> tuple[str, str]:
     """How far a kernel of these entries comes, and what is wrong with it."""
-    advice = Advice("tensorize", Scenario(entries))
+    name, advice = mapping.abstraction.name, Advice("tensorize", Scenario(entries))
     try:
         kernel = compile_group(group, recipe.with_group(group.name, (advice,)))
     except EngineError as error:
@@ -114,7 +117,17 @@ def _try_kernel(
     if kernel.tile.intrinsic != name:
         said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
         return documents.LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
+    if _axes(kernel) != mapping.axes:
+        refused = [v.because for v in kernel.verdicts if v.outcome != HONOURED]
+        return documents.LISTED, "; ".join(filter(None, refused)) or "the kernel puts other iterators on the axes"
     if check is None:
         return documents.COMPILED, ""
     result = check(kernel)
     return (documents.CHECKED, "") if result.status == "pass" else (documents.WRONG, result.message)
+
+
+def _axes(kernel: Kernel) -> tuple[tuple[Iterator, ...], ...]:
+    """The iterators that a kernel has on each axis of its intrinsic; () where it is no tiled product."""
+    config = config_of_tile(kernel.tile)
+    found = gemm_axes(kernel.program, config.outer) if config else None
+    return (found.rows, found.columns, found.depth) if found else ()

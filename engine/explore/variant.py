@@ -26,7 +26,8 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     `compile` and NVRTC raise.
     """
     now = compile_group(group, recipe)
-    axes, before = gemm_axes(now.program), config_of_tile(now.tile)
+    before = config_of_tile(now.tile)
+    axes = gemm_axes(now.program, before.outer if before else ())
     if axes is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
     gemm = fused_gemm_of_tile(now.program, now.tile)

@@ -149,7 +149,7 @@ def _how_broken(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> str:
 def _nearest(gemm: FusedGemm, knobs: GemmConfig, machine: Target) -> GemmConfig | None:
     """The fewest steps back: split-K first, then slices, register stages, stages, whole parts, half a tile."""
     problem = gemm.problem
-    steps = max(1, -(-problem.k // knobs.block[2]))
+    steps = max(1, problem.steps(knobs.block[2]))
     fewer = itertools.product(
         range(min(knobs.stages, steps), 0, -1), _up_to(knobs.register_stages, MOST_SETS), _up_to(knobs.slices, SLICES),
         _up_to(knobs.split_k, SPLITS),

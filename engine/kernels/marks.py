@@ -40,12 +40,14 @@ class Marks:
         mark = self.first_mark(name)
         return None if mark is None else str(mark.value)
 
-    def first_mark(self, name: str, statement: str = "") -> Mark | None:
-        """The mark that the first author gives, or None; others' different ones are noted.
+    def first_mark(
+        self, name: str, statement: str = "", members: Collection[Member] | None = None
+    ) -> Mark | None:
+        """The mark (on one of `members`) that the first author gives, or None; others' different ones are noted.
 
         statement: only marks on its loops that are meant for it count; "" for all marks.
         """
-        marks = (mark for _, mark in self._marks_named(name, None))
+        marks = (mark for _, mark in self._marks_named(name, members))
         found = [mark for mark in marks if not statement or not mark.statements or statement in mark.statements]
         if found:
             given = str(found[0].value)

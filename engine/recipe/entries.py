@@ -16,7 +16,7 @@ FAMILY = "family"
 """The mark that names the family of the kernel."""
 MARKS = (
     "block", "thread", "warp", "lane", "vector", "tile", "intrinsic", "stages", "register_stages", "raster", "slices",
-    "split_k", "turns", "scope", "unroll", FAMILY,
+    "split_k", "turns", "scope", "unroll", "axis", FAMILY,
 )  # fmt: skip
 """What a mark can select (value of a `mark` entry: one of these names and a number or a word)."""
 

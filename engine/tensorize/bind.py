@@ -47,6 +47,10 @@ class GemmAxes:
     """Whether a block has all columns, because rows of the results are reduced."""
     sibling: Statement | None = None
     """Another product of the same first factor with the same loops, whose columns stand beside these in each tile."""
+    around: tuple[Iterator, ...] = ()
+    """Reduced ones that are loops around the depth, whose sums all go to one tile."""
+    outer: tuple[str, ...] = ()
+    """Names of those that an axis could take and does not: some of the batch, and all around the depth."""
 
     @property
     def siblings(self) -> int:
@@ -61,8 +65,13 @@ class GemmAxes:
 
     @property
     def batches(self) -> int:
-        """Products of that size."""
+        """Products of that size, each summed over all rounds."""
         return math.prod(i.extent for i in self.batch)
+
+    @property
+    def rounds(self) -> int:
+        """Times that the depth is walked for one tile."""
+        return math.prod(i.extent for i in self.around)
 
     def padding(self, tile: tuple[int, int, int]) -> float:
         """Part of the multiplications that only fill whole tiles of m x n x k, 0..1."""
@@ -74,18 +83,31 @@ class GemmAxes:
         return ", ".join(f"{name} = {' '.join(i.name for i in side)}" for name, side in sides)
 
 
-def axes_of_contraction(statement: Statement, reduced_columns: Collection[str] = ()) -> GemmAxes:
-    """The axes of a contraction.  reduced_columns: iterators that reductions of its results walk in the same kernel."""
+def axes_of_contraction(
+    statement: Statement, reduced_columns: Collection[str] = (), outer: Collection[str] = ()
+) -> GemmAxes:
+    """The axes of a contraction.
+
+    reduced_columns: iterators that reductions of its results walk in the same kernel.  outer: those that are loops
+    around the tiles, although they could be on an axis; each axis keeps one.
+    """
     factors = factors_of(statement, reduced_columns)
     first, second = map(element_access, factors)
     used = [iterators_of(factor) for factor in factors]
     rows = tuple(i for i in statement.parallel if i.name in used[0] - used[1])
     columns = tuple(i for i in statement.parallel if i.name in used[1] - used[0])
     columns = tuple(i for i in columns if i.name in reduced_columns) or columns
-    batch = tuple(i for i in statement.parallel if i not in rows and i not in columns)
-    return GemmAxes(
-        statement, batch, rows, columns, statement.reduced, (first, second), factors, bool(reduced_columns)
+    left_out = tuple(i for i in (*rows, *columns, *statement.reduced) if i.name in outer)
+    rows, columns, depth = (
+        tuple(i for i in side if i not in left_out) for side in (rows, columns, statement.reduced)
     )
+    assert rows and columns and depth, f"{statement.name}: an axis without iterators"
+    batch = tuple(i for i in statement.parallel if i not in rows and i not in columns)
+    around = tuple(i for i in statement.reduced if i in left_out)
+    return GemmAxes(
+        statement, batch, rows, columns, depth, (first, second), factors, bool(reduced_columns), around=around,
+        outer=tuple(i.name for i in left_out),
+    )  # fmt: skip
 
 
 def element_access(factor: Scalar) -> Access:

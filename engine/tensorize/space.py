@@ -76,6 +76,8 @@ class GemmConfig(KernelConfig):
     end."""
     split_k: int = 1
     """Blocks that share the depth of the whole product; the last one adds their sums."""
+    outer: tuple[str, ...] = ()
+    """Iterators that could be on an axis of the tiles and are loops around them, as `GemmAxes.outer`."""
 
     def __post_init__(self) -> None:
         """BadInput for a knob below 1."""
@@ -106,4 +108,5 @@ class GemmConfig(KernelConfig):
         m, n, k = self.block
         text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"
         text += f", {self.slices} slices" if self.slices > 1 else ""
-        return f"{text}, split-K {self.split_k}" if self.split_k > 1 else text
+        text += f", split-K {self.split_k}" if self.split_k > 1 else ""
+        return f"{text}, loops over {' '.join(self.outer)} around" if self.outer else text

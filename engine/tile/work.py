@@ -84,7 +84,7 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         flops -= sum(2 * math.prod(s.extents.values()) for s in products)
     if multiplied is not None:
         for one in filter(is_contraction, products):
-            axes = axes_of_contraction(one, reduced_columns(program.statements, one))
+            axes = axes_of_contraction(one, reduced_columns(program.statements, one), multiplied.outer)
             flops += _padded_flops(axes, multiplied) if on_cores else 0
             flops += 0 if tile.needs else _unpacking_flops(axes, multiplied)
     moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
@@ -169,7 +169,7 @@ def _unpacking_flops(axes: GemmAxes, config: GemmConfig) -> int:
 def _tile_steps(axes: GemmAxes, config: GemmConfig) -> int:
     """Tiles of the depth that all blocks of a product walk together."""
     tiles = [-(-size // tile) for size, tile in zip(axes.sizes, config.block, strict=True)]
-    return axes.batches * tiles[0] * tiles[1] * config.split_k * -(-tiles[2] // config.split_k)
+    return axes.batches * tiles[0] * tiles[1] * config.split_k * -(-axes.rounds * tiles[2] // config.split_k)
 
 
 def _tensor_flops(tile: TileProgram, intrinsic: Intrinsic) -> int:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import engine
-from engine.documents.mappings import CHECKED, COMPILED, LISTED, MappingDoc, MappingsDoc
+from engine.documents.mappings import COMPILED, LISTED, MappingDoc, MappingsDoc
+from engine.execution.nvrtc import compile_cuda
 from engine.fusion.nodes import FusionGroup
 from engine.suite.operators.sketch import GraphSketch
+from engine.target import ARCHITECTURES
+from engine.tensorize.space import GemmConfig
+from tests.kernels.test_gemm_work import assert_same_work
+from tests.kernels.test_tensor_cores import Shape
+from tests.semantics.single import Node, write_model
 from tests.support.commands import document, loomscope
+from tests.support.needs import needs_compiler, needs_nvrtc
 
 MMA = "mma_m16n8k16_f16"
+SLOW = pytest.mark.slow
 
 
 def of_kind(plan: engine.FusionPlan, kind: str = "contraction") -> FusionGroup:
@@ -34,35 +45,107 @@ def to(found: MappingsDoc, intrinsic: str) -> list[MappingDoc]:
     return [mapping for mapping in found.mappings if mapping.intrinsic == intrinsic]
 
 
-def test_the_kernel_of_a_mapping_is_checked_and_the_others_say_why_not(tmp_path: object) -> None:
-    found = engine.mappings(conv(tmp_path), emulate=True)
-    listed = to(found, MMA)
-    assert len(listed) == 35
-    (made,) = [mapping for mapping in listed if mapping.state == CHECKED]
-    assert made.outer == () and not made.why_not
-    assert any("mark intrinsic" in entry for entry in made.entries)
-    assert all(m.state == LISTED and "all iterators of a side" in m.why_not for m in listed if m is not made)
+def test_intrinsics_of_other_elements_are_refused(tmp_path: object) -> None:
+    found = engine.mappings(conv(tmp_path))
+    assert {m.intrinsic for m in found.mappings} == {MMA}
     assert {r.intrinsic for r in found.refused} == {
         "mma_m16n8k16_bf16", "mma_m16n8k8_tf32", "avx512_vpdpbusd_16x4", "mma_m16n8k32_s8_s8", "mma_m16n8k32_s8_u8",
         "mma_m16n8k32_u8_s8", "mma_m16n8k32_u8_u8",
     }  # fmt: skip
 
 
-def test_the_entries_of_a_mapping_make_its_kernel(tmp_path: object) -> None:
+def kernel_of(group: FusionGroup, mapping: MappingDoc, *user: str) -> engine.Kernel:
+    """The kernel that a mapping's entries ask for, and what a user says besides."""
+    lines = ["advice tensorize", *(f"  {entry}" for entry in mapping.entries)]
+    lines += ["advice user", *(f"  {entry}" for entry in user)] if user else []
+    return engine.compile(group, engine.replace_advice(engine.default_recipe(group), group, "\n".join(lines)))
+
+
+def test_the_entries_of_every_mapping_make_a_kernel_of_its_own(tmp_path: object) -> None:
+    """The loops around the intrinsic are those that the mapping leaves out, and no entry is changed on the way."""
     group = conv(tmp_path)
-    made = next(m for m in engine.mappings(group).mappings if m.state == COMPILED)
-    text = "\n".join(("advice tensorize", *(f"  {entry}" for entry in made.entries)))
-    kernel = engine.compile(group, engine.replace_advice(engine.default_recipe(group), group, text))
-    assert kernel.tile.intrinsic == MMA
-    assert all(verdict.outcome == "honoured" for verdict in kernel.verdicts)
+    listed = to(engine.mappings(group), MMA)
+    assert len(listed) == 35 and all(mapping.state == COMPILED for mapping in listed)
+    texts = set()
+    for mapping in listed:
+        kernel = kernel_of(group, mapping)
+        assert kernel.tile.intrinsic == MMA and isinstance(kernel.tile.config, GemmConfig)
+        assert set(kernel.tile.config.outer) == set(mapping.outer)
+        assert all(verdict.outcome == "honoured" for verdict in kernel.verdicts)
+        # Blocks walk the parallel ones; of the summed ones all points are walked for every tile of the result.
+        summed = [3 for name in mapping.outer if name in ("n", "o")] + [16 for name in mapping.outer if name == "m"]
+        assert (f"ROUNDS = {math.prod(summed)}," in kernel.source.text) == bool(summed)
+        assert_same_work(kernel)
+        texts.add(kernel.source.text)
+    assert len(texts) == 35
 
 
-@pytest.mark.parametrize(("groups", "kernels"), [(2, 1), (16, 0)], ids=["grouped", "depthwise"])
+@needs_compiler
+@pytest.mark.parametrize(
+    ("shape", "weight", "attributes", "count"),
+    [
+        ((2, 16, 5, 5), (16, 16, 3, 3), {}, 35),
+        pytest.param((2, 20, 9, 11), (24, 20, 3, 3), {"pads": [1, 0, 2, 1], "strides": [2, 1]}, 35, marks=SLOW),
+        pytest.param((2, 32, 9, 11), (24, 32, 3, 3), {"pads": [1, 1, 1, 1]}, 35, marks=SLOW),
+        pytest.param((2, 16, 10, 10), (16, 8, 3, 3), {"group": 2}, 35, marks=SLOW),
+        ((2, 20, 30), (24, 20, 3), {"pads": [1, 0], "dilations": [2]}, 6),
+        pytest.param((2, 8, 5, 5, 5), (16, 8, 3, 3, 3), {}, 180, marks=SLOW),
+    ],
+    ids=["2-D", "padded and strided", "taps in whole tiles", "grouped", "1-D", "3-D"],
+)
+def test_every_mapping_of_a_convolution_has_a_right_kernel(
+    shape: Shape, weight: Shape, attributes: dict[str, object], count: int, tmp_path: Path
+) -> None:
+    nodes: list[Node] = [("Conv", ["x", "w"], ["y"], attributes)]
+    path = write_model(tmp_path / "c.onnx", nodes, {"x": ("float16", shape), "w": ("float16", weight)}, ["y"])
+    found = document("mappings", str(path), "--check")["groups"][-1]["mappings"]
+    assert len({mapping["binding"] for mapping in found}) == len(found) == count
+    assert [(m["binding"], m["kernel"]) for m in found if m["kernel"] != "pass"] == []
+    assert {mapping["intrinsic"] for mapping in found} == {MMA}
+
+
+@needs_compiler
+@needs_nvrtc
+def test_a_mapping_runs_as_ptx_without_spills(tmp_path: object) -> None:
+    group = conv(tmp_path)
+    mapping = next(m for m in to(engine.mappings(group), MMA) if {"k", "n"} <= set(m.outer))
+    kernel = kernel_of(group, mapping)
+    for level in ("source", "ptx"):
+        report = engine.check(kernel, level=level)
+        assert report.status == "pass", report.message
+    assert [compile_cuda(kernel.source.text, a).spill_bytes for a in ARCHITECTURES] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("user", "outer", "because"),
+    [
+        ((), ("k", "n"), ""),
+        (("S0 @ k: mark axis inner",), ("n",), "another entry asks for inner"),
+        (("S0 @ i: mark axis outer",), ("i", "k", "n"), ""),
+        (("S0 @ i: mark axis outer", "S0 @ l: mark axis outer"), ("i", "k", "n"), "one iterator or more"),
+        (("S0 @ j: mark axis outer",), ("k", "n"), "one iterator or more"),
+        (("S0 @ i: mark axis 1",), ("k", "n"), "inner or outer"),
+        (("S0 @ i: mark intrinsic none",), (), "without an intrinsic there is no axis"),
+    ],
+    ids=["none", "inner", "one more", "all rows", "all columns", "a number", "CUDA cores"],
+)
+def test_a_person_says_which_loops_are_around(
+    user: tuple[str, ...], outer: tuple[str, ...], because: str, tmp_path: object
+) -> None:
+    group = conv(tmp_path)
+    mapping = next(m for m in to(engine.mappings(group), MMA) if set(m.outer) == {"k", "n"})
+    kernel = kernel_of(group, mapping, *user)
+    assert isinstance(kernel.tile.config, GemmConfig) and set(kernel.tile.config.outer) == set(outer)
+    changed = [v.because for v in kernel.verdicts if v.outcome != "honoured"]
+    assert any(because in reason for reason in changed) if because else not changed
+
+
+@pytest.mark.parametrize(("groups", "kernels"), [(2, 35), (16, 0)], ids=["grouped", "depthwise"])
 def test_groups_of_channels_are_listed_with_their_loops(tmp_path: object, groups: int, kernels: int) -> None:
     """A group is one of a batch of products; a depth-wise convolution has too few channels for any."""
     listed = to(engine.mappings(conv(tmp_path, group=groups)), MMA)
     made = [mapping for mapping in listed if mapping.state == COMPILED]
-    assert len(made) == kernels < len(listed)
+    assert len(made) == kernels and len(listed) > 0
     assert all(mapping.state == LISTED and mapping.why_not for mapping in listed if mapping not in made)
     assert all("j" in mapping.outer for mapping in listed)
 

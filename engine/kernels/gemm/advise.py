@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from engine.cost.alcop_nodes import GemmProblem
@@ -18,8 +18,10 @@ from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
+from engine.kernels.gemm.entries import raster_entries
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.nodes import FusedGemm
+from engine.kernels.gemm.outer_loops import outer_entries
 from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches, window_axes
 from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
@@ -46,8 +48,6 @@ DEPTH_BYTES = 64
 """Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
 MOST_SINGLE = 32
 """Depths of a tile whose elements go one by one through registers, of which a thread has so many."""
-MOST_RASTER = 16
-"""Rows of tiles, past which a wave is no squarer on any GPU."""
 TILES = (
     Tile((128, 128), (64, 64)),
     Tile((128, 128), (64, 32)),
@@ -103,13 +103,13 @@ def intrinsic_of(program: TensorProgram, numerics: Mapping[str, str]) -> Intrins
 
 
 def advise_tiles(
-    program: TensorProgram, intrinsic: Intrinsic | None, machine: Target
+    program: TensorProgram, intrinsic: Intrinsic | None, machine: Target, outer: Collection[str] = ()
 ) -> tuple[tuple[Entry, ...], GemmConfig]:
     """(entries, what they ask for): the instruction, if any, and the tiles that the model promises most of.
 
-    machine: whose streaming multiprocessors want a block each.
+    machine: whose streaming multiprocessors want a block each.  outer: as for `axes_of_contraction`.
     """
-    choice = _BlockTiles.of(_Fitting.of(program, intrinsic, machine))
+    choice = _BlockTiles.of(_Fitting.of(program, intrinsic, machine, outer))
     return (*choice.common(), *choice.entries(choice.best)), choice.best
 
 
@@ -208,20 +208,25 @@ class _Fitting:
     configs: Sequence[GemmConfig]
 
     @staticmethod
-    def of(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> _Fitting:
-        """Those of a program's contraction."""
-        axes, gemm = gemm_axes(program), fused_gemm(program, intrinsic)
+    def of(
+        program: TensorProgram, intrinsic: Intrinsic | None, machine: Target, outer: Collection[str] = ()
+    ) -> _Fitting:
+        """Those of a program's contraction.  outer: as for `axes_of_contraction`."""
+        axes, gemm = gemm_axes(program, outer), fused_gemm(program, intrinsic, outer)
         assert axes is not None, program.name
         m, n, k = axes.sizes
         if intrinsic:
             singly = any(reach.is_single for reach in gemm.reaches)
             most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
-            loop = Loop(k, min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k))), intrinsic.k, singly)
+            depth = min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k)))
+            loop = Loop(k, depth, intrinsic.k, singly, axes.rounds)
             tiles = _warp_tiles(axes, loop)
         else:
             loop = Loop(k, max(4, min(16, _power_above(k))))
             tiles = _thread_tiles(axes, loop)
         choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
+        if axes.outer:
+            choices = [replace(config, outer=axes.outer) for config in choices]
         if intrinsic:
             choices = _without_spills(choices, gemm.problem)
         return _Fitting(axes, intrinsic, machine, gemm, loop, tiles, choices)
@@ -260,9 +265,11 @@ class _BlockTiles:
         return [config for config in found if config.block[:2] != best.block[:2]] or found
 
     def common(self) -> tuple[Entry, ...]:
-        """What all tiles have in common: the instruction, if any."""
-        intrinsic = self.fitting.intrinsic
-        return (_intrinsic(self.fitting.axes, intrinsic, self.best),) if intrinsic else ()
+        """What all tiles have in common: the instruction, if any, and the loops around it."""
+        axes, intrinsic = self.fitting.axes, self.fitting.intrinsic
+        if intrinsic is None:
+            return ()
+        return (_intrinsic(axes, intrinsic, self.best), *outer_entries(axes.statement.name, axes.outer))
 
     def entries(self, config: GemmConfig) -> list[Entry]:
         """The marks that ask for tiles."""
@@ -359,29 +366,12 @@ def _power_above(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Entry]:
-    """The order of blocks for tiles of `block` rows and columns, where another than by rows reads less of L2."""
-    rows, columns = (-(-size // b) for size, b in zip(axes.sizes[:2], block, strict=True))
-    if rows * columns < 2 * sms:
-        return []
-
-    def panels(raster: int) -> int:
-        """Rows and columns of the operands that a wave of blocks reads."""
-        return raster * block[0] + min(columns, -(-sms // raster)) * block[1]
-
-    best = min((n for n in range(1, MOST_RASTER + 1) if rows % n == 0), key=panels)
-    saved = f"{panels(best):,} rows and columns of the operands instead of {panels(1):,}"
-    because = f"{sms} blocks at once then read {saved}"
-    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", best, because)] if best > 1 else []
-
-
 def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intrinsic | None) -> Advice:
     """Tiles under way at once, in shared memory and, on tensor cores, fragments in registers."""
-    axes = gemm_axes(program)
+    axes = gemm_axes(program, chosen.outer)
     assert axes is not None, program.name
-    anchor = axes.statement
-    along = ((anchor.name,), anchor.reduced[-1].name)
-    tiles = -(-math.prod(i.extent for i in anchor.reduced) // chosen.block[2])
+    along = ((axes.statement.name,), axes.depth[-1].name)
+    tiles = axes.rounds * -(-axes.sizes[2] // chosen.block[2])
     tiles = -(-tiles // chosen.split_k)  # each block walks its own part of the depth
     because = {
         1: "one tile: there is nothing to overlap",

@@ -9,7 +9,7 @@ The main loop copies a tile, waits for it and uses it; `engine.pipeline` lets th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
@@ -74,8 +74,10 @@ makes do with 72 for two blocks of 128 more, which shared memory has no room for
 class GemmLowering:
     """A contraction and its loops.  One instance makes one kernel, once `begin` has given it a tile."""
 
-    def __init__(self, group: FusionGroup, nest: Nest, taken: Mapping[str, Buffer] | None = None) -> None:
-        """taken: buffers of other parts of a packed kernel."""
+    def __init__(
+        self, group: FusionGroup, nest: Nest, taken: Mapping[str, Buffer] | None = None, outer: Collection[str] = ()
+    ) -> None:
+        """taken: buffers of other parts of a packed kernel.  outer: as for `axes_of_contraction`."""
         self.group, self.nest, self.program = group, nest, group.program
         self._taken = taken
         self.loop, self.statement = self._contraction_loop()
@@ -91,9 +93,14 @@ class GemmLowering:
         self.held = self.statement.reduction.accumulate
         """Type of the sums."""
         self.nothing = Literal(self.statement.reduction.identity, self.held)
-        self.batch, *self.free = self._sides()
+        self.batch, *self.free = self._sides(outer)
         self.size = tuple(math.prod(m.extent for m in members) for members in self.free)
-        self.depth = math.prod(m.extent for m in self.loop.members)
+        around = {i.name for i in self.axes.around}
+        is_around = [plain_iterator(m.rows[self.statement.name]) in around for m in self.loop.members]
+        self.around = tuple(m for m, is_it in zip(self.loop.members, is_around, strict=True) if is_it)
+        """Loops around the depths."""
+        self.depths = tuple(m for m, is_it in zip(self.loop.members, is_around, strict=True) if not is_it)
+        self.depth = math.prod(m.extent for m in self.depths)
         self.names = tuple(m.name for m in nest.outer)
         self.link = at(self.statement, *(m.name for m in self.loop.members))
         """Of everything in the main loop."""
@@ -111,11 +118,11 @@ class GemmLowering:
                     return phase, statement
         raise Unsupported("codegen", self.program.name, "the schedule has no loop for the contraction to reduce over")
 
-    def _sides(self) -> tuple[tuple[Member, ...], tuple[Member, ...], tuple[Member, ...]]:
+    def _sides(self, outer: Collection[str]) -> tuple[tuple[Member, ...], tuple[Member, ...], tuple[Member, ...]]:
         """Outer dimensions that are batches, rows (first factor only) and columns (second factor only)."""
         whole = reduced_columns(self.program.statements, self.statement)
         self.factors = factors_of(self.statement, whole)
-        axes = replace(axes_of_contraction(self.statement, whole), sibling=self.sibling)
+        axes = replace(axes_of_contraction(self.statement, whole, outer), sibling=self.sibling)
         self.access = axes.factors
         self.axes = axes
         for factor, access in zip(self.factors, self.access, strict=True):
@@ -141,9 +148,9 @@ class GemmLowering:
         that run together then share tiles of both operands in L2.  is_swizzled: as in `Tiling`.
         """
         self.config, block = config, (config.block[0], config.block[1] // len(self.products))
-        self.tiling = tiling = Tiling(self.loop.members, config.block[2], is_swizzled)
+        self.tiling = tiling = self.tiling_of(config.block[2], is_swizzled)
         counts = tuple(-(-size // tile) for size, tile in zip(self.size, block, strict=True))
-        self.steps = math.ceil(-(-self.depth // tiling.tile) / config.split_k)
+        self.steps = math.ceil(tiling.steps / config.split_k)
         self.tiles = self.tiles_of(config.block[:2])
         self.emitter = Emitter(self.program, self.tiles * config.split_k, threads, self._taken)
         start = self._bind_block(block, counts, raster)
@@ -172,6 +179,10 @@ class GemmLowering:
             reach=reaches(self.program, axes)[n],
             iterators=((axes.rows, axes.columns)[n][0].name, axes.depth[0].name),
         )
+
+    def tiling_of(self, tile: int, is_swizzled: bool = False) -> Tiling:
+        """The walk through the depths in tiles of so many."""
+        return Tiling(self.depths, tile, is_swizzled, self.around)
 
     def tiles_of(self, block: tuple[int, int]) -> int:
         """Tiles of the result, of all batches.  block: rows, and columns of all products together."""
@@ -297,6 +308,7 @@ class GemmLowering:
         (rows, columns, depth), parts = self.config.block, self.config.split_k
         shared = {"PRODUCTS": len(self.products)} if self.sibling else {}
         shared |= {"PARTS": parts} if parts > 1 else {}
+        shared |= {"ROUNDS": self.tiling.rounds} if self.around else {}
         placements = {s.name: "register: the thread that holds the element uses it" for s in self.program.statements}
         placements |= self.combined
         tile = self.emitter.finish(

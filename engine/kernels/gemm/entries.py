@@ -10,6 +10,9 @@ from engine.recipe import Advice, Entry, Recipe, with_entries
 from engine.tensorize.bind import GemmAxes
 from engine.tensorize.space import GemmConfig
 
+MOST_RASTER = 16
+"""Rows of tiles, past which a wave is no squarer on any GPU."""
+
 
 def entries_of(
     axes: GemmAxes, config: GemmConfig, before: GemmConfig | None = None, on_tensor_cores: bool = True
@@ -30,6 +33,22 @@ def entries_of(
     changed = [new for new, was in zip(values(config), old, strict=True) if new != was]
     taken = [each for each in changed if on_tensor_cores or each[1] != "register_stages"]
     return [mark((axes.statement.name,), dimension, name, value, "") for dimension, name, value in taken]
+
+
+def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Entry]:
+    """The order of blocks for tiles of `block` rows and columns, where another than by rows reads less of L2."""
+    rows, columns = (-(-size // b) for size, b in zip(axes.sizes[:2], block, strict=True))
+    if rows * columns < 2 * sms:
+        return []
+
+    def panels(raster: int) -> int:
+        """Rows and columns of the operands that a wave of blocks reads."""
+        return raster * block[0] + min(columns, -(-sms // raster)) * block[1]
+
+    best = min((n for n in range(1, MOST_RASTER + 1) if rows % n == 0), key=panels)
+    saved = f"{panels(best):,} rows and columns of the operands instead of {panels(1):,}"
+    because = f"{sms} blocks at once then read {saved}"
+    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", best, because)] if best > 1 else []
 
 
 def with_user_entries(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:

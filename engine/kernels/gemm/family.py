@@ -63,7 +63,7 @@ class GemmFamily(KernelFamily):
         config = config_of_tile(tile)
         if config is None or gemm_axes(program) is None:
             return None
-        return registers_of(gemm_problem(program, INTRINSICS.get(tile.intrinsic)), config, machine)
+        return registers_of(gemm_problem(program, INTRINSICS.get(tile.intrinsic), config.outer), config, machine)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""

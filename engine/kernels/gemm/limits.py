@@ -116,13 +116,14 @@ def _rows(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
 
 def _stages(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     depth = config.block[2]
-    tiles = -(-problem.k // depth)
+    tiles = problem.steps(depth)
     steps = -(-tiles // config.split_k)
     if config.stages > MAX_STAGES:
         return f"{config.stages} stages, a pipeline has up to {MAX_STAGES}"
     if config.stages > steps:
         shared = f", shared by {config.split_k} blocks" if config.split_k > 1 else ""
-        return f"{config.stages} stages of {depth} depths, and the loop has {steps} of {problem.k:,}{shared}"
+        depths = problem.k * problem.rounds
+        return f"{config.stages} stages of {depth} depths, and the loop has {steps} of {depths:,}{shared}"
     return ""
 
 
@@ -131,7 +132,7 @@ def _split(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     (rows, columns, depth), parts = config.block, config.split_k
     if parts == 1:
         return ""
-    steps = -(-problem.k // depth)
+    steps = problem.steps(depth)
     if whole_parts(steps, parts) != parts:
         return f"{parts} blocks cannot share {steps} tiles of {depth} depths: one of them would have none"
     if parts > MOST_PARTS:

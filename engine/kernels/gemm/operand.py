@@ -70,16 +70,54 @@ class Tiling:
     """Depths of one tile."""
     is_swizzled: bool = False
     """Whether the chunks of a tile's rows are permuted, instead of rows padded."""
+    around: tuple[Member, ...] = ()
+    """Summed loops around the depths, which begin a tile anew in each round."""
 
     @property
     def size(self) -> int:
-        """Depths in all."""
+        """Depths of one round."""
         return math.prod(m.extent for m in self.depths)
+
+    @property
+    def rounds(self) -> int:
+        """Points of the loops around the depths."""
+        return math.prod(m.extent for m in self.around)
+
+    @property
+    def steps(self) -> int:
+        """Tiles of all rounds."""
+        return self.rounds * -(-self.size // self.tile)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether every round ends with a tile that is not full: depths are then counted with what fills it."""
+        return self.rounds > 1 and self.size % self.tile > 0
+
+    @property
+    def walked(self) -> tuple[Member, ...]:
+        """All loops that tiles walk, the innermost last."""
+        return (*self.around, *self.depths)
 
     @property
     def has_single_taps(self) -> bool:
         """Whether a tile lies inside the innermost of several dimensions: the channels at one tap of a window."""
-        return len(self.depths) > 1 and self.depths[-1].extent % self.tile == 0
+        return len(self.walked) > 1 and self.depths[-1].extent % self.tile == 0
+
+    def indices(self, depth: Index, extents: Extents) -> dict[str, Index]:
+        """The dimensions at a depth that is counted through all rounds."""
+        if not self.is_ragged:
+            return _by_member(self.walked, depth, extents)
+        padded = self.tile * -(-self.size // self.tile)
+        found = _by_member(self.around, depth.floordiv(padded, extents), extents)
+        return found | _by_member(self.depths, depth.mod(padded, extents), extents)
+
+    def edges(self, depth: Index, width: int, extents: Extents) -> list[Index]:
+        """What is >= 0 where so many depths from one on are there."""
+        if not self.is_ragged:
+            return [Index((), self.rounds * self.size - width) - depth]
+        padded = self.tile * -(-self.size // self.tile)
+        last = Index((), self.rounds * padded - width) - depth
+        return [last, Index((), self.size - width) - depth.mod(padded, extents)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +180,15 @@ class Operand:
 
     def where(self, extents: Extents, free: Index, depth: Index) -> dict[str, Index]:
         """Iterators of the statement for an element of the side at a depth."""
-        found = dict(self.place)
-        for members, flat in ((self.side.members, free), (self.tiling.depths, depth)):
-            shape = tuple(m.extent for m in members)
-            for member, index in zip(members, delinearize_nested(flat, shape, extents), strict=True):
-                found[self.free[member.name]] = index
-        return found
+        found = _by_member(self.side.members, free, extents) | self.tiling.indices(depth, extents)
+        return {**self.place, **{self.free[name]: index for name, index in found.items()}}
+
+
+def _by_member(members: tuple[Member, ...], flat: Index, extents: Extents) -> dict[str, Index]:
+    """Each dimension of a flattened run of them."""
+    shape = tuple(m.extent for m in members)
+    indices = delinearize_nested(flat, shape, extents)
+    return {member.name: index for member, index in zip(members, indices, strict=True)}
 
 
 def operand_of_codes(emitter: Emitter, factor: CodedFactor, side: Side, tiling: Tiling) -> Operand:
@@ -177,7 +218,7 @@ def choose_operand(
 ) -> Operand:
     """The widest copy that global memory allows, the tile order that goes with it, and a shared buffer for the tile."""
     array = emitter.program.arrays[access.array]
-    named = {m.name: name for m in (*side.members, *tiling.depths) if (name := plain_iterator(m.rows[statement.name]))}
+    named = {m.name: name for m in (*side.members, *tiling.walked) if (name := plain_iterator(m.rows[statement.name]))}
     along_side, along_depth = ([named[m.name] for m in members] for members in (side.members, tiling.depths))
     reach = reach_of(access, emitter.program.arrays, along_side, along_depth, statement.extents)
     copy = choose_copy(reach, (side.tile, tiling.tile), (side.size, tiling.size), emitter.extents["thread"])
@@ -217,7 +258,7 @@ def with_window(emitter: Emitter, operand: Operand, tiles: int, at: Line) -> Ope
 
 def _taps(operand: Operand) -> int:
     """Taps of the window of which a tile of the depth has one; 0 where it may have several, or no guard asks for it."""
-    *window, channels = operand.tiling.depths
+    *window, channels = operand.tiling.walked
     moved = {name for guard in operand.access.guards for name in guard.index.iterators()}
     is_copied = operand.copy.is_async and operand.codes is None and not operand.is_long
     if not is_copied or not operand.tiling.has_single_taps:
@@ -297,7 +338,7 @@ class _Place:
         operand, width, extents = self.operand, self.operand.copy.width, self.emitter.extents
         widths = (1, width) if operand.depth_inner else (width, 1)
         where = operand.where(extents, free, depth)
-        edges = [Index((), operand.side.size - widths[0]) - free, Index((), operand.tiling.size - widths[1]) - depth]
+        edges = [Index((), operand.side.size - widths[0]) - free, *operand.tiling.edges(depth, widths[1], extents)]
         return [*edges, *(guard.index.substitute(where, extents) for guard in operand.access.guards)]
 
     def source(self, tile: Index) -> tuple[Index, str | None]:

@@ -27,13 +27,14 @@ CORE = (1, 1, 4)
 """On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
 
 
-def gemm_axes(program: TensorProgram) -> GemmAxes | None:
+def gemm_axes(program: TensorProgram, outer: Collection[str] = ()) -> GemmAxes | None:
     """The axes of a program's contraction, of which blocks have whole rows where its results are reduced; None without
-    a contraction."""
+    a contraction.  outer: as for `axes_of_contraction`."""
     anchor, sibling = products_of(program)
     if anchor is None:
         return None
-    return replace(axes_of_contraction(anchor, reduced_columns(program.statements, anchor)), sibling=sibling)
+    columns = reduced_columns(program.statements, anchor)
+    return replace(axes_of_contraction(anchor, columns, outer), sibling=sibling)
 
 
 def products_of(program: TensorProgram) -> tuple[Statement | None, Statement | None]:
@@ -48,14 +49,14 @@ def product_misfit(program: TensorProgram, intrinsic: Intrinsic) -> str:
     return next(filter(None, found), "")
 
 
-def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmProblem:
+def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: Collection[str] = ()) -> GemmProblem:
     """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
 
-    The program has a contraction of two plain factors.
+    The program has a contraction of two plain factors.  outer: as for `axes_of_contraction`.
     """
-    axes = gemm_axes(program)
+    axes = gemm_axes(program, outer)
     assert axes is not None, program.name
-    (m, n, k), batch = axes.sizes, axes.batches
+    (m, n, k), batch, rounds = axes.sizes, axes.batches, axes.rounds
     count = m * n * batch
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
@@ -73,13 +74,15 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None) -> GemmPro
         unit=intrinsic.dtype if intrinsic else "",
         instruction=(intrinsic.m, intrinsic.n, intrinsic.k) if intrinsic else CORE,
         distinct=(
-            min(1.0, arrays[0].elements / (m * k * batch)), min(1.0, arrays[1].elements * siblings / (n * k * batch))
+            min(1.0, arrays[0].elements / (m * k * rounds * batch)),
+            min(1.0, arrays[1].elements * siblings / (n * k * rounds * batch)),
         ),
         sources=(found[0].sources, found[1].sources),
         widths=(first, second),
-        finish=(max(0, flops - 2 * count * k) / count, special / count),
+        finish=(max(0, flops - 2 * count * k * rounds) / count, special / count),
         has_whole_rows=axes.has_whole_rows,
         siblings=siblings,
+        rounds=rounds,
     )
 
 

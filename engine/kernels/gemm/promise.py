@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from engine.cost.estimate import model_microseconds
 from engine.kernels.gemm.epilogue_requests import epilogue_of
@@ -19,9 +19,12 @@ from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
 
 
-def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm:
-    """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it."""
-    axes, problem = gemm_axes(program), gemm_problem(program, intrinsic)
+def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None, outer: Collection[str] = ()) -> FusedGemm:
+    """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it.
+
+    outer: as for `axes_of_contraction`.
+    """
+    axes, problem = gemm_axes(program, outer), gemm_problem(program, intrinsic, outer)
     assert axes is not None, program.name
     flops, special = flop_counts(program)
     if intrinsic:
@@ -36,9 +39,10 @@ def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None) -> FusedGemm
 
 def fused_gemm_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:
     """What a kernel multiplies, and what it does beside it; None for a kernel that is no tiled contraction."""
-    if config_of_tile(tile) is None or gemm_axes(program) is None:
+    config = config_of_tile(tile)
+    if config is None or gemm_axes(program) is None:
         return None
-    return fused_gemm(program, INTRINSICS.get(tile.intrinsic))
+    return fused_gemm(program, INTRINSICS.get(tile.intrinsic), config.outer)
 
 
 def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:

@@ -33,6 +33,7 @@ _ON_CUDA_CORES = {
     "vector": "copies and fragments are as wide as alignment and the tile allow",
     "lane": "the threads of a block share a tile, not a row",
     "warp": "the threads of a block share a tile, not a column",
+    "axis": "without an intrinsic there is no axis to leave out of: all dimensions of a side are in its tiles",
 }
 _ON_TENSOR_CORES = {
     "split": "loops are split by block, warp and tile; to share the depth of a tile among warps, ask for slices",
@@ -137,8 +138,9 @@ def _with_depth(gemm: GemmLowering, marks: Marks, tiles: GemmConfig) -> ChosenCo
     (rows, columns, depth), members = tiles.block, gemm.loop.members
     count = -(-gemm.size[0] // rows)
     raster = marks.number("raster", 1, divisor_of(count), f"a divisor of the {count} rows of tiles", gemm.free[0])
-    steps, sums = -(-gemm.depth // depth), gemm.tiles_of((rows, columns)) * rows * columns
+    steps, sums = gemm.tiling_of(depth).steps, gemm.tiles_of((rows, columns)) * rows * columns
     split_k = shared_out(marks, members, steps, sums, "the depth")
     stages, sets = marks.stages("stages", 2, members), marks.stages("register_stages", 1, members)
-    config = replace(tiles, stages=stages, register_stages=sets, split_k=split_k)
+    outer = gemm.axes.outer
+    config = replace(tiles, stages=stages, register_stages=sets, split_k=split_k, outer=outer)
     return config, raster

@@ -15,9 +15,10 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
+from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
-from engine.kernels.gemm.advise import advise_tiles, raster_entries
-from engine.kernels.gemm.entries import entries_of
+from engine.kernels.gemm.advise import advise_tiles
+from engine.kernels.gemm.entries import entries_of, raster_entries
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, product_misfit
@@ -62,8 +63,9 @@ DIMENSIONS = (
 """Open dimensions of a product: warps of a block along a side (threads on CUDA cores), fragments of a warp's tile along
 a side (results of a thread), fragments along the depth of a slice, buffers in shared memory and in registers, sets of
 warps (threads) that share the depth of a tile, blocks that share the whole depth."""
+NOT_SEARCHED = "a search tries the mapping of all iterators: no loops around the intrinsic"
 DECIDED = frozenset(
-    ("block", "warp", "thread", "tile", "stages", "register_stages", "slices", "split_k", "intrinsic", "raster")
+    ("axis", "block", "warp", "thread", "tile", "stages", "register_stages", "slices", "split_k", "intrinsic", "raster")
 )
 
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
@@ -274,7 +276,7 @@ def _task(group: FusionGroup, kernel: Kernel, intrinsic: Intrinsic | None, compi
 
 
 def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
-    """The mappings of a group's sum to all intrinsics that code generation cannot apply, counted by reason."""
+    """The mappings of a group's sum to all intrinsics that are not searched, counted by reason."""
     sums = [s for s in group.program.statements if s.reduction is not None]
     anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
     forms = products(anchor, group.program.arrays) if anchor else "no statement is a sum"
@@ -286,9 +288,17 @@ def refused_mappings(group: FusionGroup, recipe: Recipe) -> list[Refused]:
         if isinstance(listed, str):
             found.append(Refused(name, listed, 0))
             continue
-        reasons = Counter(why_no_kernel(mapping, anchor, group, recipe) for mapping in listed)
+        reasons = Counter(
+            why_no_kernel(mapping, anchor, group, recipe) or (NOT_SEARCHED if mapping.outer else "")
+            for mapping in listed
+        )
         found += [Refused(name, because, count) for because, count in reasons.items() if because]
     return found
+
+
+def outer_of(mapping: IntrinsicMapping) -> tuple[str, ...]:
+    """Names of the iterators that stay loops around the intrinsic."""
+    return tuple(i.name for i in mapping.outer)
 
 
 def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> str:
@@ -303,9 +313,13 @@ def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGro
         return misfit
     if mapping.is_swapped:
         return "kernels take the factors as they are written"
-    axes = axes_of_contraction(anchor)
-    if mapping.product.splits or mapping.axes != (axes.rows, axes.columns, axes.depth):
-        return f"kernels put all iterators of a side on its axis: {axes}"
+    if mapping.product.splits:
+        cut = ", ".join(f"{name} by {by}" for name, by in mapping.product.splits)
+        return f"kernels take whole iterators, and this mapping cuts {cut}"
+    outer = outer_of(mapping)
+    taken = axes_of_contraction(anchor, reduced_columns(group.program.statements, anchor), outer)
+    if mapping.axes != (taken.rows, taken.columns, taken.depth):
+        return f"kernels with these loops around the intrinsic put on its axes: {taken}"
     if not is_allowed(INTRINSICS[name], recipe.numerics):
         need = INTRINSICS[name]
         return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'

@@ -16,6 +16,7 @@ from engine.kernels.gemm.base import GemmLowering, Owned
 from engine.kernels.gemm.intra_block_split_k import Sliced, add_slices
 from engine.kernels.gemm.nodes import SUMS_AT_ONCE
 from engine.kernels.gemm.operand import Operand
+from engine.kernels.gemm.outer_loops import outer_loops
 from engine.kernels.gemm.read_marks import choose_for_tensor_cores
 from engine.kernels.gemm.row_epilogue import RowThreads, store_rows
 from engine.kernels.gemm.split_k import Held, add_parts
@@ -42,7 +43,7 @@ def lower_tensor_cores(
 
     taken: buffers of other parts of it.
     """
-    gemm = GemmLowering(group, nest, taken)
+    gemm = GemmLowering(group, nest, taken, outer_loops(marks, nest, group.program))
     config, raster = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
     return marks.describe(_emit(gemm, config, raster, intrinsic), config)
 

@@ -61,6 +61,8 @@ class Loop:
     """Depths of one instruction; 0 on CUDA cores, where warps here are threads."""
     through_registers: bool = False
     """Whether elements of a factor go to its tile one by one."""
+    rounds: int = 1
+    """Times that it is walked."""
 
 
 def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) -> Iterator[GemmConfig]:
@@ -73,7 +75,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
     for tile in tiles:
         most_sums = min(MOST_SUMS, MOST_BLOCKS * machine.sm_count * math.prod(tile.block))
         for slices in shares:
-            steps = -(-loop.size // (loop.tile * slices))
+            steps = loop.rounds * -(-loop.size // (loop.tile * slices))
             plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
             if slices > 1 and (plain.parts > most_parts or steps < FEWEST_TILES):
                 continue

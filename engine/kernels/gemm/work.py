@@ -90,7 +90,7 @@ class _TileWork:
         """Tiles along rows and columns."""
         self.grid = thread_grid(config, problem.has_whole_rows)
         self.is_ragged = (sizes[0] % rows > 0, sizes[1] % columns > 0)
-        self.steps = math.ceil(-(-problem.k // depth) / config.split_k)
+        self.steps = math.ceil(problem.steps(depth) / config.split_k)
         first, second = (
             choose_copy(reach, (side // products, depth), (size // products, problem.k), self.threads)
             for reach, side, size, products in zip(

@@ -20,6 +20,7 @@ NO_USE = {
     "register_stages": f"{_LOOPS} that could be fetched ahead",
     "tile": f"{_LOOPS}: split the dimension",
     "intrinsic": "a general kernel adds one product at a time, without tensor cores",
+    "axis": "a general kernel adds one product at a time, without an intrinsic that has axes",
     "raster": "blocks of a general kernel run in the order of their numbers",
     "slices": "the threads of a general kernel share loops by lane or thread, not by slices of a tile",
     "split_k": "blocks of a general kernel do not share a sum",
