@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.pipeline.nodes import SHARED, Decision, Path, StageRefusal
-from engine.pipeline.uses import Uses, at_path, numbered_operations, used_after, uses
+from engine.pipeline.uses import Uses, at_path, placed_operations, used_after, uses
 from engine.target import Target
 from engine.target.copies import HELD_STAGES, SMALLEST_COPY
 from engine.tile.nodes import Declare, For, PipelineRequest, TileOp, TileProgram, operations
@@ -35,7 +35,7 @@ def detect(program: TileProgram, machine: Target) -> tuple[Decision, ...]:
 
 def _decision(program: TileProgram, request: PipelineRequest, shared_limit: int) -> Decision:
     """A request by itself: rules 1 and 2, then what the loop and the memory have room for."""
-    used = uses(program.body, request.buffers)
+    used = uses(program, request.buffers)
     paths = {_loop_of(program.body, one) for one in used.values()}
     path = next(iter(paths)) if len(paths) == 1 else None
     refusal = _refusal(program, request, used, paths) if request.stages > 1 else None
@@ -105,7 +105,7 @@ def _refuse_stores(
     if not loads or len(loads) < len(writers):
         because = f"{buffer} is filled with computed values, and an asynchronous copy only copies"
         return StageRefusal(1, because, f"copy what they are computed from, and compute where {buffer} is used")
-    declared = (path for path, op in numbered_operations(program.body) if isinstance(op, Declare) and op.buffer == held)
+    declared = (path for path, op in placed_operations(program) if isinstance(op, Declare) and op.buffer == held)
     made = next(declared, ())
     if loop is None or (made and made[:-1] == loop and all(load[len(loop)] < place[len(loop)] for load, _ in loads)):
         return None
@@ -123,7 +123,7 @@ def _refuse_stores(
 def _loads_of(program: TileProgram, store: TileOp) -> list[tuple[Path, TileOp]]:
     """What loads the registers that a store stores, with the places; nothing for other operations."""
     held = set(store.buffers_read) if store.regions_written and not store.is_asynchronous else set()
-    found = numbered_operations(program.body)
+    found = placed_operations(program)
     return [(path, op) for path, op in found if op.regions_read and held.intersection(op.buffers_written)]
 
 
@@ -231,5 +231,5 @@ def _are_apart(a: Path, b: Path) -> bool:
 
 def _ends(program: TileProgram, buffer: str, path: Path) -> tuple[int, int]:
     """First and last use of a buffer among the operations directly inside its loop."""
-    places = [place[len(path)] for place, _ in uses(program.body, (buffer,))[buffer].reads]
+    places = [place[len(path)] for place, _ in uses(program, (buffer,))[buffer].reads]
     return places[0], places[-1]

@@ -209,7 +209,7 @@ class _Rewriting:
         change = self._change(decision, {}, stage, self.extents)
         inner = {d.path[-1]: d for d in self.decisions if d.is_pipelined and d.path[:-1] == decision.path}
         places = {id(op): number for number, op in enumerate(loop.body)}
-        touched = uses(self.program.body, decision.request.buffers).values()
+        touched = uses(self.program, decision.request.buffers).values()
         readers = {path[len(decision.path)] for each in touched for path, _ in each.reads}
         before: list[TileOp] = []
         used: list[TileOp] = []

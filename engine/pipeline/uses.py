@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from engine.pipeline.nodes import Path
+from engine.support.values import kept_with
 from engine.tile.nodes import TileOp, TileProgram
 
 
@@ -17,16 +18,16 @@ class Uses:
     reads: tuple[tuple[Path, TileOp], ...]
 
 
-def uses(body: tuple[TileOp, ...], buffers: Collection[str]) -> dict[str, Uses]:
+def uses(program: TileProgram, buffers: Collection[str]) -> dict[str, Uses]:
     """For each of some buffers every operation of a program that touches it."""
     fills: dict[str, list[tuple[Path, TileOp]]] = {buffer: [] for buffer in buffers}
     reads: dict[str, list[tuple[Path, TileOp]]] = {buffer: [] for buffer in buffers}
-    for path, op in numbered_operations(body):
-        read = dict.fromkeys(op.buffers_read)
-        for buffer in read:  # also what it writes there: an update in place cannot run ahead
+    for path, op in placed_operations(program):
+        read, written = op.buffers_read, op.buffers_written
+        for buffer in dict.fromkeys(read):  # also what it writes there: an update in place cannot run ahead
             if buffer in reads:
                 reads[buffer].append((path, op))
-        for buffer in dict.fromkeys(op.buffers_written):
+        for buffer in dict.fromkeys(written):
             if buffer in fills and buffer not in read:
                 fills[buffer].append((path, op))
     return {buffer: Uses(tuple(fills[buffer]), tuple(reads[buffer])) for buffer in buffers}
@@ -38,18 +39,25 @@ def used_after(program: TileProgram, loop: Path) -> tuple[str, ...]:
         return ()
     floating = [b.name for b in program.buffers.values() if b.scope == "shared" and b.offset is None]
     found = []
-    for buffer, used in uses(program.body, floating).items():
+    for buffer, used in uses(program, floating).items():
         places = [path for path, _ in (*used.fills, *used.reads)]
         if places and min(places)[0] > loop[0]:
             found.append(buffer)
     return tuple(found)
 
 
-def numbered_operations(body: tuple[TileOp, ...], path: Path = ()) -> Iterator[tuple[Path, TileOp]]:
-    """Every operation with its place, outermost first."""
+@kept_with
+def placed_operations(program: TileProgram) -> tuple[tuple[Path, TileOp], ...]:
+    """Every operation of a program with its place, outermost first."""
+    return tuple(_placed(program.body, ()))
+
+
+def _placed(body: tuple[TileOp, ...], path: Path) -> Iterator[tuple[Path, TileOp]]:
     for number, op in enumerate(body):
-        yield (*path, number), op
-        yield from numbered_operations(_below(op), (*path, number))
+        here = (*path, number)
+        yield here, op
+        if op.bodies:
+            yield from _placed(_below(op), here)
 
 
 def at_path(body: tuple[TileOp, ...], path: Path) -> TileOp:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as value
@@ -32,4 +34,27 @@ else:
             return found
 
 
-__all__ = ["cached_property", "value"]
+Owner = TypeVar("Owner")
+Rest = ParamSpec("Rest")
+Found = TypeVar("Found")
+
+
+def kept_with(find: Callable[Concatenate[Owner, Rest], Found]) -> Callable[Concatenate[Owner, Rest], Found]:
+    """A function of an immutable value without slots, and of others that can be hashed, whose results the value keeps:
+    several stages ask for them one after the other.
+    """
+    name = f"{find.__module__}.{find.__qualname__}"
+
+    @wraps(find)
+    def found(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Found:
+        kept = owner.__dict__.setdefault(name, {})
+        key = (*rest, *named.items())
+        if key not in kept:
+            kept[key] = find(owner, *rest, **named)
+        result: Found = kept[key]
+        return result
+
+    return found
+
+
+__all__ = ["cached_property", "kept_with", "value"]

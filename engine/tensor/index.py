@@ -79,10 +79,13 @@ class Index:
         """Collect equal atoms and drop the ones that cancel."""
         collected: dict[Atom, int] = {}
         for atom, coefficient in terms:
-            collected[atom] = collected.get(atom, 0) + coefficient
-        kept = [(atom, c) for atom, c in collected.items() if c]
+            if atom in collected:
+                collected[atom] += coefficient
+            else:
+                collected[atom] = coefficient
+        kept = [term for term in collected.items() if term[1]]
         if len(kept) > 1:
-            kept.sort(key=lambda term: str(term[0]))
+            kept.sort(key=_text_of_atom)
         return Index(tuple(kept), constant)
 
     def __add__(self, other: Index | int) -> Index:
@@ -98,7 +101,9 @@ class Index:
     def __mul__(self, factor: int) -> Index:
         if factor == 1:
             return self
-        return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor) if factor else Index()
+        if not self.terms or not factor:
+            return Index((), self.constant * factor)
+        return Index(tuple([(a, c * factor) for a, c in self.terms]), self.constant * factor)
 
     def floordiv(self, by: int, extents: Extents) -> Index:
         """floor(self / by), simplified: multiples of `by` are divided exactly, a remainder below `by` is dropped."""
@@ -125,8 +130,9 @@ class Index:
         """
         if by <= 0:
             raise ValueError(f"division of an index by {by}")
-        whole = Index.sum(((a, c // by) for a, c in self.terms if c % by == 0), self.constant // by)
-        rest = Index.sum(((a, c) for a, c in self.terms if c % by), self.constant % by)
+        # Some of the terms of an index, and their multiples, stay sorted.
+        whole = Index(tuple([(a, c // by) for a, c in self.terms if c % by == 0]), self.constant // by)
+        rest = Index(tuple([(a, c) for a, c in self.terms if c % by]), self.constant % by)
         # C truncates toward zero: a negative rest would give another quotient.
         below = min(0, rest.bounds(extents)[0] // by)
         return whole + below, rest - below * by
@@ -138,36 +144,43 @@ class Index:
         """
         # Only divisors of `by` keep the division exact: (unit * x + fine) / by = x / (by / unit).
         for unit in sorted({abs(c) for _, c in self.terms if c and by % c == 0}, reverse=True):
-            fine = Index.sum(((a, c) for a, c in self.terms if c % unit), self.constant % unit)
+            fine = Index(tuple([(a, c) for a, c in self.terms if c % unit]), self.constant % unit)
             low, high = fine.bounds(extents)
             if low >= 0 and high < unit:
-                coarse = Index.sum(((a, c // unit) for a, c in self.terms if c % unit == 0), self.constant // unit)
+                coarse = Index(tuple([(a, c // unit) for a, c in self.terms if c % unit == 0]), self.constant // unit)
                 return unit, coarse, fine
         return 1, self, Index()
 
     def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
         """Substitute an index for each named iterator; `extents` are those of the iterators in the result."""
 
-        def leaf(atom: str | Element) -> Index:
+        def leaf(atom: str | Element) -> Index | None:
             if isinstance(atom, str):
-                return values.get(atom, Index.of(atom))
+                return values.get(atom)
             return Index.of(replace(atom, indices=tuple(i.substitute(values, extents) for i in atom.indices)))
 
         return self.rebuild(leaf, extents)
 
-    def rebuild(self, leaf: Callable[[str | Element], Index], extents: Extents) -> Index:
-        """Put `leaf(atom)` for every iterator and indirect read, and simplify the divisions again."""
-        result = Index((), self.constant)
+    def rebuild(self, leaf: Callable[[str | Element], Index | None], extents: Extents) -> Index:
+        """Put `leaf(atom)` for every iterator and indirect read, and simplify the divisions again; None leaves one."""
+        terms: list[tuple[Atom, int]] = []
+        constant = self.constant
         for atom, coefficient in self.terms:
-            match atom:
-                case Quotient(of, by):
-                    new = of.rebuild(leaf, extents).floordiv(by, extents)
-                case Remainder(of, by):
-                    new = of.rebuild(leaf, extents).mod(by, extents)
-                case _:
-                    new = leaf(atom)
-            result = result + new * coefficient
-        return result.merge_divisions()
+            if isinstance(atom, str | Element):
+                leaves = leaf(atom)
+                if leaves is None:
+                    terms.append((atom, coefficient))
+                    continue
+                new = leaves
+            elif isinstance(atom, Quotient):
+                new = atom.of.rebuild(leaf, extents).floordiv(atom.by, extents)
+            else:
+                new = atom.of.rebuild(leaf, extents).mod(atom.by, extents)
+            terms += new.terms if coefficient == 1 else [(a, c * coefficient) for a, c in new.terms]
+            constant += new.constant * coefficient
+        if len(terms) < 2:
+            return Index(tuple(terms), constant)
+        return Index.sum(terms, constant).merge_divisions()
 
     def evaluate(self, leaf: Callable[[str | Element], Any]) -> Any:
         """The value where iterators and indirect reads have the values `leaf(atom)`: numbers or NumPy arrays."""
@@ -201,13 +214,25 @@ class Index:
         low = high = self.constant
         for atom, coefficient in self.terms:
             a, b = (0, extents[atom] - 1) if isinstance(atom, str) else atom_bounds(atom, extents)
-            low += min(a * coefficient, b * coefficient)
-            high += max(a * coefficient, b * coefficient)
+            if (coefficient > 0) == (a <= b):
+                low += a * coefficient
+                high += b * coefficient
+            else:
+                low += b * coefficient
+                high += a * coefficient
         return low, high
 
     @property
     def is_affine(self) -> bool:
         return all(isinstance(atom, str) for atom, _ in self.terms)
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it is one iterator, as it is."""
+        if self.constant or len(self.terms) != 1:
+            return False
+        atom, coefficient = self.terms[0]
+        return coefficient == 1 and isinstance(atom, str)
 
     @property
     def is_indirect(self) -> bool:
@@ -235,13 +260,14 @@ class Index:
 
     def iterators(self) -> tuple[str, ...]:
         """Every iterator that appears, also inside divisions and indirect reads, in order of appearance."""
-        if len(self.terms) == 1 and isinstance(name := self.terms[0][0], str):  # what nearly all indices are
-            return (name,)
+        names = tuple([atom for atom, _ in self.terms if isinstance(atom, str)])
+        if len(names) == len(self.terms):  # nearly all indices are affine, and name an iterator once
+            return names
         return tuple(dict.fromkeys([atom for atom in self.atoms() if isinstance(atom, str)]))
 
     def elements(self) -> tuple[Element, ...]:
         """The indirect reads inside."""
-        if {str}.issuperset([type(atom) for atom, _ in self.terms]):  # as nearly always: no generators for these
+        if not self.terms or {str}.issuperset([type(atom) for atom, _ in self.terms]):  # as nearly always
             return ()
         return tuple(atom for atom in self.atoms() if isinstance(atom, Element))
 
@@ -256,6 +282,12 @@ class Index:
         if self.constant:
             text += f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}"
         return text
+
+
+def _text_of_atom(term: tuple[Atom, int]) -> str:
+    """What the terms of an index are sorted by."""
+    atom = term[0]
+    return atom if isinstance(atom, str) else str(atom)
 
 
 def atom_bounds(atom: Atom, extents: Extents) -> tuple[int, int]:

@@ -35,4 +35,5 @@ def with_arithmetic(program: TensorProgram, numerics: Mapping[str, str]) -> Tens
     """The program of a group with word of whether its kernel approximates functions."""
     stored = {program.arrays[name].dtype for name in program.outputs}
     floats = {dtype for dtype in stored if "float" in dtype}
-    return replace(program, approximates=is_opmath(numerics) and bool(floats) and floats <= set(NARROW))
+    approximates = is_opmath(numerics) and bool(floats) and floats <= set(NARROW)
+    return program if program.approximates == approximates else replace(program, approximates=approximates)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from engine.graph.nodes import DTYPES
+from engine.support.values import kept_with
 from engine.tensor.nodes import Access, Apply, Literal, Scalar, Statement, TensorProgram, iterators_of
 from engine.tensor.shifted_exponentials import Weighted, is_shifted, match_weighted
 
@@ -31,6 +32,7 @@ OF_SHIFT = 3
 """Operations per weight of an online softmax: compare with the running maximum, subtract it, add to the sum."""
 
 
+@kept_with
 def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
     """(read, written): each input element that is needed once, each output element that is written once, in bytes."""
     reads: dict[str, dict[Box, int]] = {}
@@ -43,6 +45,7 @@ def compulsory_bytes(program: TensorProgram) -> tuple[int, int]:
     return read, written
 
 
+@kept_with
 def flop_counts(program: TensorProgram) -> tuple[int, int]:
     """(operations on CUDA cores, special-function results) over whole boxes: guards are not subtracted."""
     flops = special = 0

@@ -106,7 +106,7 @@ class Scope:
 
     def bind(self, name: str, index: Index, at: Line = NOWHERE, limit: int | None = None) -> Index:
         """A named integer; an index that already is one variable or number stays itself, a name bound before too."""
-        if limit is None and (not index.terms or index == Index.of(str(index))):
+        if limit is None and (not index.terms or index.is_variable):
             return index
         if any(name in names for names in self.bound):
             if self.values_of.get(name) == (self._exact(index), limit):
@@ -167,7 +167,8 @@ class Scope:
     def _exact(self, index: Index) -> Index:
         """The index with every variable expanded that is not cut."""
         known = {n: self.values_of[n] for n in index.iterators() if n in self.values_of}
-        return index.substitute({n: value for n, (value, limit) in known.items() if limit is None}, self.extents)
+        exact = {n: value for n, (value, limit) in known.items() if limit is None}
+        return index.substitute(exact, self.extents) if exact or not index.is_affine else index
 
     def register(self, name: str, dtype: str, shape: tuple[int, ...] = (), is_raw: bool = False) -> str:
         """A new register buffer; the name tells it from the global array, and gets a number when it is taken."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,10 @@ from engine.tile.trip_counts import trip_counts
 
 OUTSIDE = ("global", "workspace")
 """Scopes of buffers in global memory."""
+FIRST = np.array(0)
+"""The value of a counter in the iteration that stands for all."""
+Counts = Sequence[tuple[TileOp, int]]
+"""Operations, and how often all threads of a launch run them."""
 
 
 def work_of_tile(program: TensorProgram, tile: TileProgram, registers: int | None = None) -> Work:
@@ -87,10 +91,11 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
             axes = axes_of_contraction(one, reduced_columns(program.statements, one), multiplied.outer)
             flops += _padded_flops(axes, multiplied) if on_cores else 0
             flops += 0 if tile.needs else _unpacking_flops(axes, multiplied)
-    moved = sum((_bytes_moved(tile, blocks, body) for blocks, body in _ranges(tile)), Counter[str]())
-    asked = tuple(requests_of(tile))
-    again = _read_again(program, tile)
     ranges = _ranges(tile)
+    counts = [one for blocks, body in ranges for one in trip_counts(body, blocks * tile.threads, threads=tile.threads)]
+    moved = _bytes_moved(tile, counts)
+    asked = tuple(requests_of(tile))
+    again = _read_again(program, tile, counts)
     steps = [_serial_steps(tile, body) for _, body in ranges]
     return Work(
         blocks=tile.grid,
@@ -123,7 +128,7 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
     )
 
 
-def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, int]]:
+def _read_again(program: TensorProgram, tile: TileProgram, counts: Counts) -> list[tuple[int, int]]:
     """(bytes requested, bytes it has) of each input that every block reads its part of more than once.
 
     Left out is what blocks share, tiles or whole arrays: those beside each other read it at about the same time.
@@ -131,11 +136,10 @@ def _read_again(program: TensorProgram, tile: TileProgram) -> list[tuple[int, in
     if tile.config is not None and tile.config.copies_tiles:
         return []
     requested: Counter[str] = Counter()
-    for blocks, body in _ranges(tile):
-        for op, times in trip_counts(body, blocks * tile.threads, threads=tile.threads):
-            for region in op.regions_read:
-                if region.buffer in program.inputs:
-                    requested[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
+    for op, times in counts:
+        for region in op.regions_read:
+            if region.buffer in program.inputs:
+                requested[region.buffer] += times * region.bytes_in(tile.buffers[region.buffer])
     sizes = {name: tile.buffers[name].elements * DTYPES[tile.buffers[name].dtype] for name in requested}
     return [(requested[name], size) for name, size in sizes.items() if size < requested[name] < tile.grid * size]
 
@@ -216,10 +220,10 @@ def requests_of(tile: TileProgram) -> Iterator[MemoryRequests]:
     for blocks, body in _ranges(tile):
         values: dict[str, Lanes] = {BLOCK: np.array(blocks // 2), THREAD: lanes}
         for op, times in trip_counts(body, blocks):
-            values |= {inner.counter: np.array(0) for inner in op.bodies if inner.counter}
+            values |= {inner.counter: FIRST for inner in op.bodies if inner.counter}
             if isinstance(op, Let):
                 values |= _lane_values(op, values)
-            for region in op.regions if op.bytes_moved(tile.buffers) else ():
+            for region in op.regions:
                 buffer = tile.buffers[region.buffer]
                 try:
                     place = byte_addresses(region, buffer, starts.get(buffer.name, 0), values)
@@ -251,11 +255,13 @@ def _loaded_indices(op: TileOp, places: Lanes) -> Values:
     return {op.slot.buffer: np.unique(places, return_inverse=True)[1].reshape(places.shape) * SECTOR}
 
 
-def _bytes_moved(tile: TileProgram, blocks: int, body: tuple[TileOp, ...]) -> Counter[str]:
-    """Bytes that the threads of some blocks move to or from each scope of memory."""
+def _bytes_moved(tile: TileProgram, counts: Counts) -> Counter[str]:
+    """Bytes that all threads move to or from each scope of memory."""
     moved: Counter[str] = Counter()
-    for op, times in trip_counts(body, blocks * tile.threads, threads=tile.threads):
-        moved.update({scope: size * times for scope, size in op.bytes_moved(tile.buffers).items()})
+    for op, times in counts:
+        if op.regions:
+            for scope, size in op.bytes_moved(tile.buffers).items():
+                moved[scope] += size * times
     return moved
 
 

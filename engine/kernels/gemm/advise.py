@@ -103,7 +103,7 @@ def intrinsic_of(program: TensorProgram, numerics: Mapping[str, str]) -> Intrins
 
 
 def advise_tiles(
-    program: TensorProgram, intrinsic: Intrinsic | None, machine: Target, outer: Collection[str] = ()
+    program: TensorProgram, intrinsic: Intrinsic | None, machine: Target, outer: tuple[str, ...] = ()
 ) -> tuple[tuple[Entry, ...], GemmConfig]:
     """(entries, what they ask for): the instruction, if any, and the tiles that the model promises most of.
 
@@ -209,7 +209,7 @@ class _Fitting:
 
     @staticmethod
     def of(
-        program: TensorProgram, intrinsic: Intrinsic | None, machine: Target, outer: Collection[str] = ()
+        program: TensorProgram, intrinsic: Intrinsic | None, machine: Target, outer: tuple[str, ...] = ()
     ) -> _Fitting:
         """Those of a program's contraction.  outer: as for `axes_of_contraction`."""
         axes, gemm = gemm_axes(program, outer), fused_gemm(program, intrinsic, outer)
@@ -379,7 +379,7 @@ def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intri
         3: f"two copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
         4: f"three copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
     }[chosen.stages]
-    if intrinsic and tiles > 1 and any(reach.is_single for reach in reaches(program, axes)):
+    if intrinsic and tiles > 1 and any(reach.is_single for reach in reaches(program, chosen.outer)):
         because = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
     entries = [mark(*along, "stages", chosen.stages, because)]
     if chosen.register_stages > 1 and intrinsic:

@@ -176,7 +176,7 @@ class GemmLowering:
             element=element_of(self.factors[n], self.held),
             dtype=multiplied_dtype(self.factors[n], self.held, arrays),
             reads=tuple(sources_of_operand(axes, n, arrays)),
-            reach=reaches(self.program, axes)[n],
+            reach=reaches(self.program, axes.outer)[n],
             iterators=((axes.rows, axes.columns)[n][0].name, axes.depth[0].name),
         )
 

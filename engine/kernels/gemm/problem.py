@@ -13,6 +13,7 @@ from engine.kernels.gemm.copies import reach_of
 from engine.kernels.gemm.nodes import Reach
 from engine.kernels.statement_block import result_statement
 from engine.support.errors import Unsupported
+from engine.support.values import kept_with
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import vector_limit
 from engine.tensor.nodes import Access, Array, Literal, Statement, TensorProgram
@@ -27,7 +28,8 @@ CORE = (1, 1, 4)
 """On CUDA cores a thread multiplies what it likes; fragments are brought 4 depths at a time."""
 
 
-def gemm_axes(program: TensorProgram, outer: Collection[str] = ()) -> GemmAxes | None:
+@kept_with
+def gemm_axes(program: TensorProgram, outer: tuple[str, ...] = ()) -> GemmAxes | None:
     """The axes of a program's contraction, of which blocks have whole rows where its results are reduced; None without
     a contraction.  outer: as for `axes_of_contraction`."""
     anchor, sibling = products_of(program)
@@ -49,7 +51,8 @@ def product_misfit(program: TensorProgram, intrinsic: Intrinsic) -> str:
     return next(filter(None, found), "")
 
 
-def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: Collection[str] = ()) -> GemmProblem:
+@kept_with
+def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: tuple[str, ...] = ()) -> GemmProblem:
     """What a kernel of a program multiplies with an instruction, on CUDA cores without one.
 
     The program has a contraction of two plain factors.  outer: as for `axes_of_contraction`.
@@ -61,7 +64,7 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: Col
     results = sum(program.arrays[name].elements * DTYPES[program.arrays[name].dtype] for name in program.outputs)
     flops, special = flop_counts(program)
     arrays, siblings = [program.arrays[access.array] for access in axes.factors], axes.siblings
-    found = reaches(program, axes)
+    found = reaches(program, outer)
     first, second = (max(reach.along_side, reach.along_depth) for reach in found)
     size = found[0].element_bytes
     return GemmProblem(
@@ -86,8 +89,12 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: Col
     )
 
 
-def reaches(program: TensorProgram, axes: GemmAxes) -> tuple[Reach, Reach]:
-    """What memory allows of the copies of both operands."""
+@kept_with
+def reaches(program: TensorProgram, outer: tuple[str, ...] = ()) -> tuple[Reach, Reach]:
+    """What memory allows of the copies of both operands of a program's product.  outer: as for `axes_of_contraction`.
+    """
+    axes = gemm_axes(program, outer)
+    assert axes is not None, program.name
     depth, extents = [i.name for i in axes.depth], axes.statement.extents
     found = []
     for n, side in enumerate((axes.rows, axes.columns)):

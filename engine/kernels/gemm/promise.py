@@ -9,6 +9,7 @@ from engine.kernels.gemm.epilogue_requests import epilogue_of
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, reaches
 from engine.kernels.gemm.work import work
+from engine.support.values import kept_with
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.traffic import compulsory_bytes, flop_counts
@@ -19,7 +20,8 @@ from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
 
 
-def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None, outer: Collection[str] = ()) -> FusedGemm:
+@kept_with
+def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None, outer: tuple[str, ...] = ()) -> FusedGemm:
     """A program's contraction on tensor cores or (None) without them, with what its kernel does beside it.
 
     outer: as for `axes_of_contraction`.
@@ -33,8 +35,7 @@ def fused_gemm(program: TensorProgram, intrinsic: Intrinsic | None, outer: Colle
     # Counted for each product, where a tile's elements are computed once for all rows or columns of its block.
     flops -= sum(unpacking) * axes.statement.points
     epilogue = epilogue_of(program, axes)
-    found = reaches(program, axes)
-    return FusedGemm(problem, found, epilogue, flops, special, compulsory_bytes(program), unpacking)
+    return FusedGemm(problem, reaches(program, outer), epilogue, flops, special, compulsory_bytes(program), unpacking)
 
 
 def fused_gemm_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.support.values import value
+from engine.support.values import cached_property, value
 from engine.target.hardware import WARP
 from engine.tensor.index import Index
 from engine.tensor.nodes import Scalar
@@ -40,7 +40,7 @@ class Let(TileOp):
     at: Line = NOWHERE
     limit: int | None = None
 
-    @property
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         return (self.name,)
 
@@ -70,11 +70,11 @@ class Mask(TileOp):
 
     read_fields: ClassVar[tuple[str, ...]] = ("bits",)
 
-    @property
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         return (self.name,)
 
-    @property
+    @cached_property
     def masks(self) -> tuple[str, ...]:
         return self.within
 
@@ -98,7 +98,7 @@ class SetBit(TileOp):
     read_fields: ClassVar[tuple[str, ...]] = ("slot",)
     written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def masks(self) -> tuple[str, ...]:
         return (self.mask,)
 
@@ -130,11 +130,11 @@ class Declare(TileOp):
 
     read_fields: ClassVar[tuple[str, ...]] = ("value",)
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[str, ...]:
         return (self.buffer, *self.buffers_read)
 
-    @property
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         return (self.buffer,)
 
@@ -173,7 +173,7 @@ class Assign(TileOp):
 
     written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Slot, ...]:
         return (*registers_in(self.expression), *((self.slot,) if self.combine else ()))
 
@@ -238,7 +238,7 @@ class TurnRows(TileOp):
     read_fields: ClassVar[tuple[str, ...]] = ("rows",)
     written_fields: ClassVar[tuple[str, ...]] = ("columns",)
 
-    @property
+    @cached_property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
         rows, columns = self.shape
         first = Index()
@@ -260,7 +260,7 @@ class MapFragment(TileOp):
 
     written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Slot, ...]:
         return (self.slot, *(slot for slot in registers_in(self.expression) if slot.buffer != self.element))
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import ClassVar
 
-from engine.support.values import value
+from engine.support.values import cached_property, value
 from engine.tensor.index import Index
 from engine.tile.nodes.expressions import condition_text, index_text
 from engine.tile.nodes.operation import Body, Participants, TileOp
@@ -51,7 +51,7 @@ class For(TileOp):
     unroll: bool | int = False
     at: Line = NOWHERE
 
-    @property
+    @cached_property
     def bodies(self) -> tuple[Body, ...]:
         return (
             Body(
@@ -84,7 +84,7 @@ class If(TileOp):
     threads: int | None = None
     """The first so many of the block take it; None where others may."""
 
-    @property
+    @cached_property
     def bodies(self) -> tuple[Body, ...]:
         return (Body(self.body, mask=self.mask, threads=self.threads),)
 
@@ -100,7 +100,7 @@ class UniformIf(TileOp):
     body: tuple[TileOp, ...]
     at: Line = NOWHERE
 
-    @property
+    @cached_property
     def bodies(self) -> tuple[Body, ...]:
         return (Body(self.body, condition=self.condition),)
 
@@ -149,7 +149,7 @@ class LeaveUnless(TileOp):
 
     leaves_loop: ClassVar[bool] = True
 
-    @property
+    @cached_property
     def masks(self) -> tuple[str, ...]:
         return (self.mask,)
 
@@ -178,16 +178,16 @@ class TakeNumber(TileOp):
     positions: ClassVar[Mapping[str, str]] = {"position": "counters"}
     written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[str, ...]:
         # The counter is named, but neither read nor written: the memory orders what threads do to it.
         return (self.slot.buffer, self.counters)
 
-    @property
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         return () if self.slot.indices else (self.slot.buffer,)
 
-    @property
+    @cached_property
     def masks(self) -> tuple[str, ...]:
         return (self.mask,) if self.mask else ()
 
@@ -220,7 +220,7 @@ class LastArrival(TileOp):
     meets: ClassVar[Participants] = "block"
     positions: ClassVar[Mapping[str, str]] = {"position": "counters"}
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[str, ...]:
         # Named, but neither read nor written: one thread of the block touches a counter, and no data moves.
         return (self.counters,)
@@ -249,7 +249,7 @@ class BlockRanges(TileOp):
     """(blocks, what they do), in the order of the ranges."""
     at: Line = NOWHERE
 
-    @property
+    @cached_property
     def bodies(self) -> tuple[Body, ...]:
         return tuple(Body(body, blocks=blocks) for blocks, body in self.parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from engine.graph.nodes import DTYPES
-from engine.support.values import value
+from engine.support.values import cached_property, value
 from engine.tensor.index import Index
 from engine.tensor.nodes import Literal
 from engine.tensorize.nodes import ROW_BYTES
@@ -38,15 +38,15 @@ class Load(TileOp):
     positions: ClassVar[Mapping[str, str]] = {"position": "source"}
     written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Region, ...]:
         return (Region(self.source, self.position, self.width, self.mask),)
 
-    @property
+    @cached_property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
         return ((self.slot, self.width),) if self.width > 1 else ()
 
-    @property
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         # The text declares a scalar register where it is loaded, unless a `Declare` did before.
         return (self.slot.buffer,) if self.width == 1 and not self.slot.indices else ()
@@ -106,11 +106,11 @@ class Store(TileOp):
     positions: ClassVar[Mapping[str, str]] = {"position": "target"}
     read_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Region, ...]:
         return (Region(self.target, self.position, self.width, self.mask),)
 
-    @property
+    @cached_property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
         return ((self.slot, self.width),) if self.width > 1 else ()
 
@@ -158,11 +158,11 @@ class AsyncCopy(TileOp):
     is_asynchronous: ClassVar[bool] = True
     positions: ClassVar[Mapping[str, str]] = {"target_position": "target", "source_position": "source"}
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Slot | Region, ...]:
         return (*registers_in(self.start), Region(self.source, self.source_position, self.width, self.mask))
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Region, ...]:
         # Without the mask: where that is false the copy fills in zeros.
         return (Region(self.target, self.target_position, self.width),)
@@ -219,7 +219,7 @@ class MatrixLoad(TileOp):
     positions: ClassVar[Mapping[str, str]] = {"position": "source"}
     written_fields: ClassVar[tuple[str, ...]] = ("slot",)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Region, ...]:
         return (Region(self.source, self.position, bytes=ROW_BYTES),)
 

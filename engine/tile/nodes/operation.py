@@ -8,15 +8,16 @@ text calls (`tile/include`), and that function's emulation (`execution/emulate/i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
-from engine.support.values import value
+from engine.support.values import cached_property, value
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Apply, Position, Scalar, accesses
 from engine.tile.nodes.values import Buffer, Region, Slot
 from engine.tile.nodes.writer import CudaWriter
+from engine.tile.source import Line
 
 Participants = Literal["thread", "warp", "block"]
 """The threads that an operation concerns: each by itself, all of a warp, or all of the block."""
@@ -44,7 +45,7 @@ class Body:
     """Only so many blocks run them, numbered from 0 in here; None where all do that come here."""
 
 
-@value(frozen=True, slots=True)
+@value(frozen=True)  # without slots, so that what follows from the declaration is found once
 class TileOp:
     """One operation of a tile program; the defaults are those of one that touches nothing."""
 
@@ -63,32 +64,32 @@ class TileOp:
     written_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that hold registers whose elements it sets."""
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Slot | Region, ...]:
         """Registers and memory whose elements it uses."""
         return tuple([slot for name in self.read_fields for slot in registers_in(getattr(self, name))])
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Slot | Region, ...]:
         """Registers and memory whose elements it sets."""
         return tuple([getattr(self, name) for name in self.written_fields])
 
-    @property
+    @cached_property
     def vectors(self) -> tuple[tuple[Slot, int], ...]:
         """Registers that it moves as one vector, with its elements."""
         return ()
 
-    @property
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         """Variables, masks and registers that are known after it, in the same body and those inside."""
         return ()
 
-    @property
+    @cached_property
     def masks(self) -> tuple[str, ...]:
         """Masks that it needs beside those that its reads, writes and bodies name."""
         return ()
 
-    @property
+    @cached_property
     def bodies(self) -> tuple[Body, ...]:
         """What stands inside it."""
         return ()
@@ -132,37 +133,37 @@ class TileOp:
 
     # What follows from the declaration
 
-    @property
+    @cached_property
     def regions(self) -> tuple[Region, ...]:
         """The memory that it touches."""
         return (*self.regions_read, *self.regions_written)
 
-    @property
+    @cached_property
     def regions_read(self) -> tuple[Region, ...]:
         """The memory among its reads."""
         return tuple([part for part in self.reads if isinstance(part, Region)])
 
-    @property
+    @cached_property
     def regions_written(self) -> tuple[Region, ...]:
         """The memory among its writes."""
         return tuple([part for part in self.writes if isinstance(part, Region)])
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[str, ...]:
         """Every buffer that it names."""
         return (*self.buffers_written, *self.buffers_read)
 
-    @property
+    @cached_property
     def buffers_read(self) -> tuple[str, ...]:
         """Buffers of which it uses elements."""
         return tuple([part.buffer for part in self.reads])
 
-    @property
+    @cached_property
     def buffers_written(self) -> tuple[str, ...]:
         """Buffers of which it sets elements."""
         return tuple([part.buffer for part in self.writes])
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """Every variable, mask and register that must be known where it stands."""
         found = {*self.masks, *(name for part in (*self.reads, *self.writes) for name in part.names)}
@@ -176,20 +177,29 @@ class TileOp:
         """The names of its fields; cached, because every walk over a program asks for them."""
         return tuple(field.name for field in fields(cls))
 
+    @cached_property
+    def inside(self) -> tuple[TileOp, ...]:
+        """Every operation below it, outermost first."""
+        return tuple([op for body in self.bodies for op in operations(body.operations)])
+
     # Replacing parts
 
     def rewrite(self, change: Rewrite) -> Self:
         """The operation with other parts, and the same below it."""
-        parts = {name: getattr(self, name) for name in self._fields()}
-        changes = {
-            name: change.position(parts[self.positions[name]], part) if name in self.positions else change.part(part)
-            for name, part in parts.items()
-        }
-        return replace(self, **changes)
+        positions, changed = self.positions, []
+        for name in self._fields():
+            part = getattr(self, name)
+            is_place = name in positions
+            changed.append(change.position(getattr(self, positions[name]), part) if is_place else change.part(part))
+        return type(self)(*changed)
 
     def map_bodies(self, change: Callable[[tuple[TileOp, ...]], Sequence[TileOp]]) -> Self:
         """The operation with each of its bodies changed."""
         return self.rewrite(_BodyRewrite(change)) if self.bodies else self  # most have none: no copy of them
+
+
+_PLAIN = (str, int, Line, type(None))
+"""Types of parts that every rewrite leaves alone."""
 
 
 class Rewrite:
@@ -213,10 +223,12 @@ class Rewrite:
 
     def body(self, body: Sequence[TileOp]) -> tuple[TileOp, ...]:
         """What stands inside an operation."""
-        return tuple(op.rewrite(self) for op in body)
+        return tuple([op.rewrite(self) for op in body])
 
     def part(self, part: Any) -> Any:
         """Whatever a field of an operation holds; names, numbers and links to statements stay."""
+        if isinstance(part, _PLAIN):  # as most are
+            return part
         match part:
             case Index():
                 return self.index(part)
@@ -227,7 +239,7 @@ class Rewrite:
             case (TileOp(), *_):
                 return self.body(part)
             case tuple():
-                return tuple(map(self.part, part))
+                return tuple(map(self.part, part)) if part else part
             case _:
                 return part
 
@@ -244,13 +256,12 @@ def operations(body: Iterable[TileOp]) -> Iterator[TileOp]:
     """Every operation, outermost first."""
     for op in body:
         yield op
-        for inner in op.bodies:
-            yield from operations(inner.operations)
+        yield from op.inside
 
 
 def names_in(body: Iterable[TileOp]) -> set[str]:
     """Every variable, mask and register that operations and those below them need."""
-    return {name for op in operations(body) for name in op.names}
+    return set().union(*[op.names for op in operations(body)])
 
 
 def registers_in(value: Scalar | Slot | None) -> tuple[Slot, ...]:
@@ -262,6 +273,8 @@ def registers_in(value: Scalar | Slot | None) -> tuple[Slot, ...]:
 
 def variables_in(part: Any) -> tuple[str, ...]:
     """The variables of a field: of an index, or those that stand in an expression as values."""
+    if isinstance(part, _PLAIN):
+        return ()
     match part:
         case Index():
             return part.iterators()

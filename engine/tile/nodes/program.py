@@ -53,7 +53,7 @@ class Needs:
     """Bytes."""
 
 
-@value(frozen=True, slots=True)
+@value(frozen=True)  # without slots, so that what is counted of it is kept
 class TileProgram:
     """One kernel before it becomes text: one launch, and those in `later`."""
 
