@@ -166,16 +166,16 @@ class Index:
         terms: list[tuple[Atom, int]] = []
         constant = self.constant
         for atom, coefficient in self.terms:
-            if isinstance(atom, str | Element):
+            if isinstance(atom, Quotient):
+                new = atom.of.rebuild(leaf, extents).floordiv(atom.by, extents)
+            elif isinstance(atom, Remainder):
+                new = atom.of.rebuild(leaf, extents).mod(atom.by, extents)
+            else:
                 leaves = leaf(atom)
                 if leaves is None:
                     terms.append((atom, coefficient))
                     continue
                 new = leaves
-            elif isinstance(atom, Quotient):
-                new = atom.of.rebuild(leaf, extents).floordiv(atom.by, extents)
-            else:
-                new = atom.of.rebuild(leaf, extents).mod(atom.by, extents)
             terms += new.terms if coefficient == 1 else [(a, c * coefficient) for a, c in new.terms]
             constant += new.constant * coefficient
         if len(terms) < 2:
@@ -276,7 +276,8 @@ class Index:
             return str(self.constant)
         text = ""
         for atom, c in self.terms:
-            name = str(atom) if isinstance(atom, str | Element) or abs(c) == 1 else f"({atom})"
+            name = atom if isinstance(atom, str) else str(atom)
+            name = f"({name})" if isinstance(atom, Quotient | Remainder) and abs(c) != 1 else name
             piece = name if abs(c) == 1 else f"{abs(c)}*{name}"
             text += (" - " if c < 0 else " + ") + piece if text else ("-" if c < 0 else "") + piece
         if self.constant:

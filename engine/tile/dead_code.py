@@ -6,6 +6,8 @@ from collections import Counter
 
 from engine.tile.nodes import Declare, Let, Mask, TileOp, operations
 
+_NAMING = (Let, Mask)
+
 
 def without_unused(body: tuple[TileOp, ...]) -> tuple[TileOp, ...]:
     """The operations without each `Let`, `Mask` and declared value whose name appears nowhere else."""
@@ -32,4 +34,4 @@ def _without(body: tuple[TileOp, ...], unused: frozenset[str]) -> tuple[TileOp, 
 
 def _only_names(op: TileOp) -> bool:
     """Whether an operation does nothing but give a name to a value."""
-    return isinstance(op, Let | Mask) or (isinstance(op, Declare) and op.value is not None)
+    return isinstance(op, _NAMING) or (isinstance(op, Declare) and op.value is not None)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import engine
+from engine.cost.estimate import model_microseconds
+from engine.cost.nodes import side_by_side
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
-from engine.kernels.gemm.promise import promise_of
+from engine.kernels.gemm.promise import floor_of, fused_gemm, promise_of
 from engine.kernels.gemm.tiles import MOST_BLOCKS, NEAR, Loop, Tile, candidates, promised_best
+from engine.kernels.gemm.work import work
 from engine.scheduling.nodes import NOT_REACHED
 from engine.support.errors import Unsupported
 from engine.target import target
@@ -19,6 +23,11 @@ from engine.tensorize.space import GemmConfig
 from tests.kernels.test_tensor_cores import advised, product_group
 
 WIDE, SQUARE, SMALL = Tile((128, 128), (64, 64)), Tile((64, 64), (32, 32)), Tile((16, 32), (16, 16))
+
+
+def nothing(knobs: GemmConfig) -> float:
+    """A floor that leaves nothing out."""
+    return 0.0
 
 
 def depth(size: int, through_registers: bool = False) -> Loop:
@@ -54,13 +63,13 @@ def test_the_simplest_of_the_best_is_taken() -> None:
         (64, 64, 32), (32, 32), split_k=2
     )
     times = {plain: 10.0 * NEAR, sliced: 10.0, split: 10.5}
-    assert promised_best(times, times.__getitem__) == (plain, times[plain])
+    assert promised_best(times, times.__getitem__, nothing) == (plain, times[plain])
     times[plain] = 11.5
-    assert promised_best(times, times.__getitem__) == (sliced, 10.0)
+    assert promised_best(times, times.__getitem__, nothing) == (sliced, 10.0)
     times[plain], times[sliced] = 10.5 * NEAR, 12.0
-    assert promised_best(times, times.__getitem__) == (plain, times[plain])
+    assert promised_best(times, times.__getitem__, nothing) == (plain, times[plain])
     times[split] = 8.0
-    assert promised_best(times, times.__getitem__) == (split, 8.0)
+    assert promised_best(times, times.__getitem__, nothing) == (split, 8.0)
 
 
 def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
@@ -73,8 +82,8 @@ def test_few_warps_and_blocks_that_do_not_fit_are_the_last_resort() -> None:
         return 1.0 if knobs == narrow else 5.0
 
     huge = GemmConfig((128, 128, 128), (64, 64), 6)
-    assert promised_best((narrow, full, huge), promise) == (full, 5.0)
-    assert promised_best((narrow, huge), promise) == (narrow, 1.0)
+    assert promised_best((narrow, full, huge), promise, nothing) == (full, 5.0)
+    assert promised_best((narrow, huge), promise, nothing) == (narrow, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +128,39 @@ def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
         except Unsupported:
             continue
     assert promise(taken) <= NEAR * min(fitting) * 1.001
+
+
+FLOORS = (
+    "alcop/MM_BERT_FC1", "alcop/MM_RN50_FC", "alcop/BMM_BERT_SV", "alcop/Conv2D_RN50_1", "gta/gemm-16x512x128",
+    "transformer/8192x3072x768-bias-gelu",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", FLOORS)
+@pytest.mark.parametrize("gpu", ["a100", "h200"])
+def test_a_floor_is_no_more_than_the_promise_and_leaves_out_what_is_not_the_best(row: str, gpu: str) -> None:
+    """On tensor cores and without, alone and with another product of the same kind in one launch."""
+    machine, left_out, compared = target(gpu), 0, 0
+    kernel = kernel_of(row)
+    for intrinsic in (INTRINSICS.get(kernel.tile.intrinsic), None):
+        gemm = fused_gemm(kernel.program, intrinsic)
+        moved = (2 * gemm.dram_bytes[0], 2 * gemm.dram_bytes[1])
+        alone = (promise_of(machine, kernel.program, intrinsic), floor_of([gemm], gemm.dram_bytes, machine))
+        pair = (
+            lambda one, g=gemm, m=moved: model_microseconds(side_by_side([work(g, one, machine)] * 2, m), machine),
+            floor_of([gemm] * 2, moved, machine),
+        )
+        step = 16 if intrinsic else 0
+        tiles = (WIDE, SQUARE, SMALL) if intrinsic else (Tile((128, 64), (8, 8)), Tile((32, 32), (4, 4)))
+        size, sums = gemm.problem.k, gemm.problem.m * gemm.problem.n
+        choices = list(candidates(tiles, Loop(size, 32 if intrinsic else 16, step), sums, machine))
+        for promise, floor in (alone, pair):
+            asked: list[GemmConfig] = []
+            found = promised_best(choices, lambda one, p=promise, a=asked: (a.append(one), p(one))[1], floor)
+            assert found == promised_best(choices, promise, nothing)
+            left_out += len(choices) - len(asked)
+            for one in choices:
+                with suppress(Unsupported):
+                    assert floor(one) <= promise(one)
+                    compared += 1
+    assert compared > 10 and left_out > 0

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,8 +23,8 @@ from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.outer_loops import outer_entries
 from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches, window_axes
-from engine.kernels.gemm.promise import fused_gemm
-from engine.kernels.gemm.tiles import Loop, Promise, Tile, candidates, promised_best
+from engine.kernels.gemm.promise import floor_of, fused_gemm
+from engine.kernels.gemm.tiles import Floor, Loop, Promise, Tile, candidates, promised_best
 from engine.kernels.gemm.work import work
 from engine.kernels.intrinsic import has_instruction
 from engine.kernels.preferences import preferences
@@ -125,7 +125,7 @@ class ProductPack:
 
     programs: Sequence[TensorProgram]
     choices: Sequence[_BlockTiles]
-    """Of each, all with the same promise and the same best: the time that is told is the launch's."""
+    """Of each, all with the same promise, floor and best: the time that is told is the launch's."""
     works: Sequence[Work]
     """Of each alone."""
     moved: tuple[int, int]
@@ -148,9 +148,11 @@ class ProductPack:
             works = {n: work(gemms[n], config, machine) for n in dict.fromkeys(alike)}
             return [works[n] for n in alike]
 
+        floor = floor_of(gemms, moved, machine)
         promise = cache(lambda config: model_microseconds(side_by_side(works_of(config), moved), machine))
-        best, _ = promised_best(common, promise)
-        return ProductPack(programs, [_BlockTiles(one, promise, best) for one in fitting], works_of(best), moved)
+        best, _ = promised_best(common, promise, floor)
+        choices = [_BlockTiles(one, promise, floor, best) for one in fitting]
+        return ProductPack(programs, choices, works_of(best), moved)
 
     def entries(self) -> list[Entry]:
         """What asks for the tiles of each."""
@@ -174,7 +176,7 @@ def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: 
     if not wishes.disagreement or not others:
         why = "no other tiles fit" if wishes.disagreement else "all accesses agree"
         return Scenario((*choice.common(), *best), label=f"{why}: best {AS_IN_TEXT}"), choice.best
-    runner_up, _ = promised_best(others, choice.promise)
+    runner_up, _ = promised_best(others, choice.promise, choice.floor)
     offered = (
         (f"{_in_words(choice.best)}, {AS_IN_TEXT}", "", (*choice.common(), *best)),
         (_in_words(runner_up), "", (*choice.common(), *choice.entries(runner_up))),
@@ -244,6 +246,7 @@ class _BlockTiles:
 
     fitting: _Fitting
     promise: Promise
+    floor: Floor
     best: GemmConfig
 
     @staticmethod
@@ -251,8 +254,9 @@ class _BlockTiles:
         """Those that the model promises most of for the product alone."""
         gemm, machine = fitting.gemm, fitting.machine
         promise = cache(lambda config: model_microseconds(work(gemm, config, machine), machine))
-        best, _ = promised_best(fitting.configs, promise)
-        return _BlockTiles(fitting, promise, best)
+        floor = floor_of([gemm], gemm.dram_bytes, machine)
+        best, _ = promised_best(fitting.configs, promise, floor)
+        return _BlockTiles(fitting, promise, floor, best)
 
     def others(self) -> list[GemmConfig]:
         """What fits beside the best, in a pipeline of as many stages: other tiles, else the same with another depth."""
@@ -298,7 +302,8 @@ class _BlockTiles:
             why_sliced = f"{why}: {config.slices} times as many hide each other's waiting"
             entries.append(mark(*along, "slices", config.slices, why_sliced))
         if config.split_k > 1:
-            alone = promised_best((one for one in fitting.configs if one.split_k == 1), self.promise)[1]
+            whole = (one for one in fitting.configs if one.split_k == 1)
+            alone = promised_best(whole, self.promise, self.floor)[1]
             why_split = f"{blocks} tiles on {sms} SMs: {time}, {alone:.3g} where no blocks share a depth"
             entries.append(mark(*along, "split_k", config.split_k, why_split))
         entries.append(mark(*along, "tile", config.block[2], _why_depth(config, fitting.loop, intrinsic)))

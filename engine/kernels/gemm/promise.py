@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Sequence
 
 from engine.cost.estimate import model_microseconds
 from engine.kernels.gemm.epilogue_requests import epilogue_of
+from engine.kernels.gemm.limits import tiles_of
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, reaches
 from engine.kernels.gemm.work import work
+from engine.support.units import MICROSECONDS
 from engine.support.values import kept_with
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
@@ -18,6 +21,9 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tensorize.space import GemmConfig
 from engine.tile.nodes import TileProgram
+
+ROUNDED = 1 - 1e-9
+"""Of a floor, which is summed in another order than what it is the floor of."""
 
 
 @kept_with
@@ -44,6 +50,36 @@ def fused_gemm_of_tile(program: TensorProgram, tile: TileProgram) -> FusedGemm |
     if config is None or gemm_axes(program) is None:
         return None
     return fused_gemm(program, INTRINSICS.get(tile.intrinsic), config.outer)
+
+
+def floor_of(
+    gemms: Sequence[FusedGemm], moved: tuple[int, int], machine: Target
+) -> Callable[[GemmConfig], float]:
+    """What the modelled microseconds of one launch of products are no less than, by their configuration.
+
+    An empty launch, and the longest of the bytes of DRAM, the tiles that blocks copy through L2, and the products of
+    the busiest SM, those on zeros included.  moved: bytes that they read from and write to DRAM.
+    """
+    problem, sms = gemms[0].problem, int(machine.sms.value)
+    of_unit = machine.tensor_core_rate(problem.unit) if problem.unit else machine.fp32_rate
+    rate, dram = of_unit.value / sms, sum(moved) / machine.dram_bandwidth.value
+    # What codes take is left out.
+    sizes = [[0 if reach.sources else reach.element_bytes for reach in gemm.reaches] for gemm in gemms]
+
+    def floor(config: GemmConfig) -> float:
+        rows, columns, depth = config.block
+        threads, blocks, products, copied = config.parts * problem.lanes, 0, 0, 0
+        for gemm, (first, second) in zip(gemms, sizes, strict=True):
+            own, siblings = tiles_of(gemm.problem, config) * config.split_k, gemm.problem.siblings
+            steps = own * math.ceil(gemm.problem.steps(depth) / config.split_k)
+            shares = rows * depth // threads * first + columns // siblings * depth // threads * siblings * second
+            blocks, products = blocks + own, products + 2 * rows * columns * depth * steps
+            copied += steps * threads * shares
+        compute = products * -(-blocks // sms) / blocks / rate
+        l2 = copied / (machine.l2_bandwidth.value * min(blocks, sms) / sms)
+        return (machine.empty_kernel + max(dram, compute, l2)) * MICROSECONDS * ROUNDED
+
+    return floor
 
 
 def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:

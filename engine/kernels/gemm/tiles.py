@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from engine.kernels.gemm.limits import exchanged_bytes
 from engine.support.errors import Unsupported
@@ -17,6 +18,8 @@ from engine.tensorize.space import GemmConfig
 
 Promise = Callable[[GemmConfig], float]
 """Microseconds of the kernel with a configuration; Unsupported where no block of it fits an SM."""
+Floor = Callable[[GemmConfig], float]
+"""Microseconds that the promise is no less than, in a tenth of the time that it takes to ask for it."""
 
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -90,19 +93,24 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
                 yield replace(plain, stages=stages, register_stages=sets, split_k=split)
 
 
-def promised_best(choices: Iterable[GemmConfig], promise: Promise) -> tuple[GemmConfig, float]:
+def promised_best(choices: Iterable[GemmConfig], promise: Promise, floor: Floor) -> tuple[GemmConfig, float]:
     """(the simplest of the best, its microseconds): who shares a depth must be worth it, blocks more than slices.
 
     Blocks of fewer than four warps are taken where there is nothing else.
     """
-    times: dict[GemmConfig, float] = {}
-    for config in choices:
+    offered, known, least = tuple(choices), dict[GemmConfig, float](), math.inf
+    for at_least, config in sorted(((floor(one), one) for one in offered), key=itemgetter(0)):
+        if at_least > least * NEAR:
+            break  # neither this one nor those that follow are near the best
         try:
-            times[config] = promise(config)
+            known[config] = promise(config)
         except Unsupported:
             continue  # no block of it fits an SM
-    if not times:
+        if config.parts >= FEWEST_WARPS:
+            least = min(least, known[config])
+    if not known:
         raise Unsupported("codegen", "product", "no tiles of it fit a block, or have whole copies of its codes")
+    times = {config: known[config] for config in offered if config in known}  # of equal ones the first is taken
     full = {config: time for config, time in times.items() if config.parts >= FEWEST_WARPS} or times
     limit = min(full.values()) * NEAR
     alone = [config for config in full if config.split_k == 1]

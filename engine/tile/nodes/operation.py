@@ -166,9 +166,12 @@ class TileOp:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every variable, mask and register that must be known where it stands."""
-        found = {*self.masks, *(name for part in (*self.reads, *self.writes) for name in part.names)}
-        found.update(name for field in self._fields() for name in variables_in(getattr(self, field)))
-        found.update(body.mask for body in self.bodies if body.mask)
+        found = set(self.masks)
+        for part in (*self.reads, *self.writes):
+            found.update(part.names)
+        for field in self._fields():
+            found.update(variables_in(getattr(self, field)))
+        found.update([body.mask for body in self.bodies if body.mask])
         return frozenset(found.difference(self.defines))
 
     @classmethod
@@ -200,6 +203,7 @@ class TileOp:
 
 _PLAIN = (str, int, Line, type(None))
 """Types of parts that every rewrite leaves alone."""
+_SCALARS = (Access, Apply, Position)
 
 
 class Rewrite:
@@ -229,19 +233,15 @@ class Rewrite:
         """Whatever a field of an operation holds; names, numbers and links to statements stay."""
         if isinstance(part, _PLAIN):  # as most are
             return part
-        match part:
-            case Index():
-                return self.index(part)
-            case Slot():
-                return self.slot(part)
-            case Access() | Apply() | Position():
-                return self.scalar(part)
-            case (TileOp(), *_):
-                return self.body(part)
-            case tuple():
-                return tuple(map(self.part, part)) if part else part
-            case _:
-                return part
+        if isinstance(part, Index):
+            return self.index(part)
+        if isinstance(part, Slot):
+            return self.slot(part)
+        if isinstance(part, _SCALARS):
+            return self.scalar(part)
+        if not isinstance(part, tuple) or not part:
+            return part
+        return self.body(part) if isinstance(part[0], TileOp) else tuple(map(self.part, part))
 
 
 class _BodyRewrite(Rewrite):
@@ -273,14 +273,10 @@ def registers_in(value: Scalar | Slot | None) -> tuple[Slot, ...]:
 
 def variables_in(part: Any) -> tuple[str, ...]:
     """The variables of a field: of an index, or those that stand in an expression as values."""
-    if isinstance(part, _PLAIN):
-        return ()
-    match part:
-        case Index():
-            return part.iterators()
-        case Position(index, _):
-            return index.iterators()
-        case Apply(operands=parts) | tuple(parts):
-            return tuple(name for each in parts for name in variables_in(each))
-        case _:
-            return ()
+    if isinstance(part, Index):
+        return part.iterators()
+    if isinstance(part, Apply):
+        part = part.operands
+    if isinstance(part, tuple):
+        return tuple([name for each in part for name in variables_in(each)])
+    return part.index.iterators() if isinstance(part, Position) else ()
