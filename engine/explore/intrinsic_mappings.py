@@ -12,9 +12,9 @@ from engine.fusion.nodes import FusionGroup
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.gemm.advise import advise_tiles
+from engine.kernels.gemm.mapping_tasks import outer_of, why_no_kernel
 from engine.kernels.gemm.outer_loops import outer_entries
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
-from engine.kernels.gemm.space import outer_of, why_no_kernel
 from engine.kernels.nodes import Kernel
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.scheduling.nodes import HONOURED
@@ -22,6 +22,7 @@ from engine.support.errors import EngineError
 from engine.target import target
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
+from engine.tensorize.bind import GemmAxes
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.mappings import UNIT, IntrinsicMapping, mappings
 from engine.tensorize.product import products
@@ -117,7 +118,8 @@ def _try_kernel(
     if kernel.tile.intrinsic != name:
         said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
         return documents.LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
-    if _axes(kernel) != mapping.axes:
+    axes = _axes(kernel)
+    if axes is None or not axes.has(*mapping.axes):
         refused = [v.because for v in kernel.verdicts if v.outcome != HONOURED]
         return documents.LISTED, "; ".join(filter(None, refused)) or "the kernel puts other iterators on the axes"
     if check is None:
@@ -126,8 +128,7 @@ def _try_kernel(
     return (documents.CHECKED, "") if result.status == "pass" else (documents.WRONG, result.message)
 
 
-def _axes(kernel: Kernel) -> tuple[tuple[Iterator, ...], ...]:
-    """The iterators that a kernel has on each axis of its intrinsic; () where it is no tiled product."""
+def _axes(kernel: Kernel) -> GemmAxes | None:
+    """The iterators that a kernel has on each axis of its intrinsic; None where it is no tiled product."""
     config = config_of_tile(kernel.tile)
-    found = gemm_axes(kernel.program, config.outer) if config else None
-    return (found.rows, found.columns, found.depth) if found else ()
+    return gemm_axes(kernel.program, config.outer) if config else None

@@ -73,7 +73,8 @@ def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> 
             continue
         rule, how = found
         counts[rule.name] += 1
-        examples.setdefault(rule.name, f"{program}: {how}")
+        if rule.name not in examples:
+            examples[rule.name] = f"{program}: {how}"
     dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in rules)
     return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.fusion.row_sides import factors_of
@@ -73,6 +73,11 @@ class GemmAxes:
         """Times that the depth is walked for one tile."""
         return math.prod(i.extent for i in self.around)
 
+    def has(self, rows: Sequence[Iterator], columns: Sequence[Iterator], depth: Sequence[Iterator]) -> bool:
+        """Whether these are the iterators of the axes, or the factors exchanged: the same tiles, transposed."""
+        mine = (self.rows, self.columns, self.depth)
+        return mine in ((tuple(rows), tuple(columns), tuple(depth)), (tuple(columns), tuple(rows), tuple(depth)))
+
     def padding(self, tile: tuple[int, int, int]) -> float:
         """Part of the multiplications that only fill whole tiles of m x n x k, 0..1."""
         done = math.prod(-(-size // t) * t for size, t in zip(self.sizes, tile, strict=True))
@@ -89,7 +94,7 @@ def axes_of_contraction(
     """The axes of a contraction.
 
     reduced_columns: iterators that reductions of its results walk in the same kernel.  outer: those that are loops
-    around the tiles, although they could be on an axis; each axis keeps one.
+    around the tiles, although they could be on an axis; a kernel has one or more on each.
     """
     factors = factors_of(statement, reduced_columns)
     first, second = map(element_access, factors)
@@ -101,7 +106,6 @@ def axes_of_contraction(
     rows, columns, depth = (
         tuple(i for i in side if i not in left_out) for side in (rows, columns, statement.reduced)
     )
-    assert rows and columns and depth, f"{statement.name}: an axis without iterators"
     batch = tuple(i for i in statement.parallel if i not in rows and i not in columns)
     around = tuple(i for i in statement.reduced if i in left_out)
     return GemmAxes(

@@ -26,6 +26,8 @@ EXPLORE = 0.2
 """Probability that a mapping's share is raised, and the total of the raises (0.1 for single operators)."""
 KEEP = 0.2
 """Part of the mappings that the next round tries."""
+NAMED = 8
+"""Mappings left out of a round that its reason names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,5 +187,8 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
     ranked = sorted(times, key=lambda name: -shares[name])
     kept = tuple(ranked[:count] if count else ranked)
     because = f"{len(kept)} of {len(times)} by speed, {len(raised)} raised by chance"
+    left_out = [f"{name} at {times[name]:.3g} us" for name in ranked[count:][:NAMED]]
+    more = len(times) - count - len(left_out)
+    because += f"; left out: {', '.join(left_out)}{f' and {more} more' if more else ''}"
     return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")
 

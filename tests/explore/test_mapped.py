@@ -10,13 +10,14 @@ import pytest
 from onnx import TensorProto, helper
 
 import engine
-from engine.documents.mappings import COMPILED, LISTED, MappingDoc, MappingsDoc
+from engine.documents.mappings import CHECKED, COMPILED, LISTED, MappingDoc, MappingsDoc
 from engine.execution.nvrtc import compile_cuda
 from engine.fusion.nodes import FusionGroup
 from engine.suite.operators.sketch import GraphSketch
 from engine.target import ARCHITECTURES
 from engine.tensorize.space import GemmConfig
 from tests.kernels.test_gemm_work import assert_same_work
+from tests.kernels.test_row_results import group_of, means_of_planes
 from tests.kernels.test_tensor_cores import Shape
 from tests.semantics.single import Node, write_model
 from tests.support.commands import document, loomscope
@@ -156,6 +157,14 @@ def test_groups_of_channels_are_listed_with_their_loops(tmp_path: object, groups
 def test_published_operators_have_mappings(row: str) -> None:
     plan = engine.fuse(engine.load(f"suite:gta/{row}"))
     assert any(to(engine.mappings(group), MMA) for group in plan.groups)
+
+
+def test_a_kernel_that_reduces_rows_puts_the_reduced_iterators_on_its_columns(tmp_path: Path) -> None:
+    """Planes of a convolution of which the mean is taken: the factors are exchanged, and images stay batches."""
+    listed = to(engine.mappings(group_of(means_of_planes(), tmp_path), emulate=True), MMA)
+    made = [mapping for mapping in listed if mapping.state == CHECKED]
+    assert made and all({"i"} <= set(m.outer) and m.binding.startswith("i = k l, j = j,") for m in made)
+    assert all(mapping.why_not for mapping in listed if mapping not in made)
 
 
 def test_float32_asks_for_the_numerics_it_needs(tmp_path: object) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.kernels.gemm.mapping_tasks import product_tasks
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm
-from engine.kernels.gemm.space import product_tasks
 from engine.kernels.gemm.work import work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS

@@ -91,7 +91,8 @@ def tuned_and_checked(graph: engine.OperatorGraph, folder: Path, trials: int) ->
         assert engine.predict(kernel).microseconds <= engine.predict(before).microseconds
         check = engine.check(kernel)
         assert check.status == "pass", (group.name, kernel.advice, check.message)
-    return [{task.name for task in one.problem.tasks} for one in search.progress.values()]
+    # Mappings with loops around an intrinsic count for the intrinsic.
+    return [{task.name.partition(" inside ")[0] for task in one.problem.tasks} for one in search.progress.values()]
 
 
 @pytest.mark.few(4)

@@ -9,9 +9,9 @@ import pytest
 
 import engine
 from engine.kernels.gemm.limits import LIMITS, first_broken
+from engine.kernels.gemm.mapping_tasks import product_tasks
 from engine.kernels.gemm.problem import config_of_tile
 from engine.kernels.gemm.promise import fused_gemm_of_tile
-from engine.kernels.gemm.space import product_tasks
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.target import target
 from engine.tensorize.space import GemmConfig

@@ -13,6 +13,7 @@ import pytest
 import engine
 from engine.cost.alcop_nodes import GemmProblem
 from engine.kernels.gemm.limits import SEARCH_LIMITS
+from engine.kernels.gemm.mapping_tasks import MOST_MAPPINGS
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate, prune_programs, situation
@@ -183,10 +184,11 @@ def test_everything_dropped_says_by_which_rule() -> None:
     assert [(d.rule, d.count) for d in funnel.dropped if d.count] == [("stages", 3)]
 
 
-@pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C1-b1"])
-def test_what_is_left_is_compiled_as_asked(row: str) -> None:
+@pytest.mark.parametrize(("row", "mappings"), [("gta/gemm-256x1024x256", 1), ("gta/conv2d-C1-b1", MOST_MAPPINGS)])
+def test_what_is_left_is_compiled_as_asked(row: str, mappings: int) -> None:
     kernel, found = kernel_of(row), problem_of(row)
-    assert [task.name for task in found.tasks] == [INTRINSIC, CUDA_CORES]
+    first, *others, last = (task.name for task in found.tasks)
+    assert (first, len(others), last) == (INTRINSIC, mappings - 1, CUDA_CORES)
     for task in found.tasks:
         for program in task.programs[:: max(1, len(task.programs) // 8)]:
             made = engine.compile(kernel.group, found.recipe_of(program))

@@ -13,6 +13,7 @@ import pytest
 
 import engine
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Check, Failure, Timing
+from engine.kernels.gemm.mapping_tasks import MOST_MAPPINGS
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.recipe import Recipe
 from engine.records.nodes import CHECKED, FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED
@@ -25,6 +26,7 @@ from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.progress import program_of
 from engine.tuning.runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT
+from engine.tuning.settings import SearchLimits, SearchSettings
 from tests.support.commands import document, loomscope, refused
 from tests.tuning.runs import ROW, Synthetic, begin_search, plan, recipe, run, search
 
@@ -71,6 +73,25 @@ def test_a_run_tells_everything_that_it_did(tmp_path: Path) -> None:
             assert attempt.trial is not None
             trial = reader.trial(attempt.trial)
             assert trial.microseconds == attempt.microseconds and trial.because == str(program_of(attempt))
+
+
+def test_most_rounds_of_a_convolution_leave_mappings_out_and_say_which(tmp_path: Path) -> None:
+    """After one trial of each, a round's trials go to the fifth of the mappings that is fastest."""
+    groups = engine.fuse(engine.load("suite:gta/conv2d-C11-b1")).groups
+    group = next(one for one in groups if one.kind == "contraction")
+    settings = SearchSettings("random", limits=SearchLimits(trials=24, round=6), source="conv")
+    with RecordStore(tmp_path / "r.db") as store:
+        list(begin_search([group], engine.default_recipe(group), store, settings).run())
+    with RunReader(tmp_path / "r.db") as reader:
+        rounds = reader.rounds(reader.run().number)
+    assert len(rounds) == 4
+    names = {name.removeprefix("share of ") for name in rounds[0].figures if name.startswith("share of ")}
+    assert len(names) == MOST_MAPPINGS + 1
+    for number, one in enumerate(rounds):
+        tried = {name.removeprefix("trials of ") for name, n in one.figures.items() if name.startswith("trials of ")}
+        assert (tried == names) == (number == 0)
+        assert all(f"{name} at " in one.reason.partition("left out: ")[2] for name in names - tried)
+        assert "by speed" in one.reason
 
 
 def test_a_run_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:

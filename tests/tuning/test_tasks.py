@@ -10,9 +10,11 @@ import pytest
 import engine
 from engine.execution.nvrtc import CompileError
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.gemm.mapping_tasks import CONSIDERED, MOST_MAPPINGS
 from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
 from engine.kernels.space import Program
 from engine.recipe import Entry
+from engine.tensorize.space import GemmConfig
 from engine.tuning import compiler_pruning as compiled
 from engine.tuning.compiler_pruning import COMPILED_RULES, REFUSED, SPILLS, compiled_limits, rule_of
 from engine.tuning.problem import SearchProblem, problem, why_not_followed
@@ -36,13 +38,48 @@ def found(group: FusionGroup, *wishes: Entry) -> SearchProblem:
 def test_every_mapping_is_a_task_or_counted_with_its_reason() -> None:
     group = group_of("suite:gta/conv3d-1x512x2x7x7-512-k3-s1", "contraction")
     one, listed = found(group), engine.mappings(group)
-    assert [task.name for task in one.tasks] == [MMA, CUDA_CORES]
+    on_tensor_cores = [task.name for task in one.tasks if task.name != CUDA_CORES]
+    assert on_tensor_cores[0] == MMA and len(on_tensor_cores) == len(one.tasks) - 1 == MOST_MAPPINGS
+    assert all(name.startswith(f"{MMA} inside ") for name in on_tensor_cores[1:])
     told = {(r.mapping, r.because): r.count for r in one.refused}
     refused = sum(count for (name, _), count in told.items() if name == MMA)
-    assert refused == len([m for m in listed.mappings if m.intrinsic == MMA]) - 1
+    assert refused == len([m for m in listed.mappings if m.intrinsic == MMA]) - MOST_MAPPINGS
     assert all(because for _, because in told)
-    assert any("mapping of all iterators" in because for name, because in told if name == MMA)
+    assert any("the fewest multiplications" in because for name, because in told if name == MMA)
     assert ("avx512_vpdpbusd_16x4", "x holds float16, avx512_vpdpbusd_16x4 takes uint8") in told
+
+
+@cache
+def convolution() -> FusionGroup:
+    return group_of("suite:gta/conv2d-C11-b1", "contraction")
+
+
+def test_programs_of_every_mapping_are_followed() -> None:
+    """The cheapest, the middle and the dearest of each have the loops around the intrinsic that their mapping says."""
+    group = convolution()
+    one = found(group)
+    multiplications = {tuple(sorted(m.outer)): m.cost for m in engine.mappings(group).mappings if m.intrinsic == MMA}
+    most = sorted(multiplications.values())[CONSIDERED]
+    for task in one.tasks:
+        ranked = sorted(task.programs, key=task.rank)
+        outer = tuple(sorted(task.name.partition(" inside ")[2].split()))
+        assert task.name == CUDA_CORES or multiplications[outer] <= most
+        for program in (ranked[0], ranked[len(ranked) // 2], ranked[-1]):
+            kernel = engine.compile(group, one.recipe_of(program))
+            assert why_not_followed(kernel) == "" and isinstance(kernel.tile.config, GemmConfig)
+            assert tuple(sorted(kernel.tile.config.outer)) == outer
+            assert task.template.program_of(kernel) == program
+            assert [t.template.program_of(kernel) for t in one.tasks if t is not task] == [None] * (len(one.tasks) - 1)
+
+
+def test_loops_that_a_person_puts_around_the_intrinsic_stay() -> None:
+    group = convolution()
+    anchor = group.program.statements[0]
+    around = anchor.reduced[0].name
+    asked = found(group, engine.entry(anchor.name, at=around, mark=("axis", "outer"), because="a person says so"))
+    assert [task.name for task in asked.tasks] == [f"{MMA} inside {around}"]
+    refused = found(group, engine.entry(anchor.name, at=around, mark=("axis", "inner"), because="a person says so"))
+    assert [task.name for task in refused.tasks] == [MMA, CUDA_CORES]
 
 
 def test_operands_that_no_instruction_takes_are_multiplied_on_cuda_cores_alone() -> None:

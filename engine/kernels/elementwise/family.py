@@ -12,7 +12,7 @@ from engine.kernels.elementwise.space import element_tasks
 from engine.kernels.elementwise.tiles import turned_reads
 from engine.kernels.elementwise.transpose import lower_transpose
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
-from engine.kernels.gemm.space import refused_mappings
+from engine.kernels.gemm.mapping_tasks import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel

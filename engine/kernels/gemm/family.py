@@ -15,9 +15,9 @@ from engine.kernels.family import KernelFamily, MarkMenu, Setting
 from engine.kernels.gemm.advise import advise_pipeline, advised_work, intrinsic_of, row_pins, tile_scenario
 from engine.kernels.gemm.cuda_cores import lower_contraction
 from engine.kernels.gemm.limits import registers_of
+from engine.kernels.gemm.mapping_tasks import product_tasks
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, product_misfit
 from engine.kernels.gemm.row_nest import row_nest
-from engine.kernels.gemm.space import product_tasks, refused_mappings
 from engine.kernels.gemm.tensor_cores import lower_tensor_cores
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.loop_nest import loop_nest
@@ -72,7 +72,7 @@ class GemmFamily(KernelFamily):
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""
         found, refused = product_tasks(group, kernel, compile_group)
-        return Space(tuple(found), (*refused_mappings(group, kernel.recipe), *refused))
+        return Space(tuple(found), tuple(refused))
 
 
 def lower_product(

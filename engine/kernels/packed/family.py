@@ -9,8 +9,8 @@ from engine.fusion.packing import part_groups, parts_of
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.gemm.family import GEMM_FAMILY
 from engine.kernels.gemm.limits import registers_of
+from engine.kernels.gemm.mapping_tasks import refused_mappings
 from engine.kernels.gemm.problem import gemm_problem
-from engine.kernels.gemm.space import refused_mappings
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.packed.advise import pack_group, product_pack
 from engine.kernels.packed.lower import SharedProductsConfig, lower_packed

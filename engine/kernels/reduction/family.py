@@ -11,7 +11,7 @@ from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
 from engine.kernels.family import KernelFamily, MarkMenu, Setting, general_rival
-from engine.kernels.gemm.space import refused_mappings
+from engine.kernels.gemm.mapping_tasks import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel

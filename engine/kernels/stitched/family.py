@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, Setting, general_rival
-from engine.kernels.gemm.space import refused_mappings
+from engine.kernels.gemm.mapping_tasks import refused_mappings
 from engine.kernels.loop_nest import block_nest
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
