@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 
 from engine.tensor.index import Extents, Index
 from engine.tensor.nodes import Access, Apply, Literal, Position, Scalar
@@ -44,26 +45,30 @@ class StageRewrite(Rewrite):
 
     def index(self, index: Index) -> Index:
         """An index with the counters replaced."""
-        if not set(index.iterators()) & set(self.counters):
+        if self.counters.keys().isdisjoint(index.iterators()):
             return index
         return index.substitute(self.counters, self.extents)
 
     def slot(self, slot: Slot) -> Slot:
         """A register element, in its stage where the register has several."""
         indices = tuple(map(self.index, slot.indices))
-        stage = (self.stages[slot.buffer],) if slot.buffer in self.stages else ()
-        return Slot(slot.buffer, (*stage, *indices))
+        if slot.buffer in self.stages:
+            return Slot(slot.buffer, (self.stages[slot.buffer], *indices))
+        return slot if all(map(is_, indices, slot.indices)) else Slot(slot.buffer, indices)
 
     def scalar(self, value: Scalar) -> Scalar:
         """An expression over registers."""
         match value:
             case Access(name, indices):
-                moved = self.slot(Slot(name, indices))
-                return replace(value, indices=moved.indices)
-            case Apply(_, operands):
-                return replace(value, operands=tuple(map(self.scalar, operands)))
+                here = Slot(name, indices)
+                moved = self.slot(here)
+                return value if moved is here else replace(value, indices=moved.indices)
+            case Apply(function, operands, dtype):
+                found = tuple(map(self.scalar, operands))
+                return value if all(map(is_, found, operands)) else Apply(function, found, dtype)
             case Position(index, _):
-                return replace(value, index=self.index(index))
+                moved_index = self.index(index)
+                return value if moved_index is index else replace(value, index=moved_index)
             case Literal():
                 return value
 

@@ -153,6 +153,8 @@ class Index:
 
     def substitute(self, values: Mapping[str, Index], extents: Extents) -> Index:
         """Substitute an index for each named iterator; `extents` are those of the iterators in the result."""
+        if self.is_affine and values.keys().isdisjoint([atom for atom, _ in self.terms]):
+            return self
 
         def leaf(atom: str | Element) -> Index | None:
             if isinstance(atom, str):
@@ -224,7 +226,7 @@ class Index:
 
     @property
     def is_affine(self) -> bool:
-        return all(isinstance(atom, str) for atom, _ in self.terms)
+        return {str}.issuperset([type(atom) for atom, _ in self.terms])
 
     @property
     def is_variable(self) -> bool:

@@ -50,7 +50,7 @@ class TileCopy:
 
     def shares(self, threads: int) -> int:
         """Copies of each of a block's threads."""
-        return math.prod(self.tile) // self.width // threads
+        return self.tile[0] * self.tile[1] // self.width // threads
 
     def copied_bytes(self, threads: int) -> int:
         """That all threads copy of a tile."""
@@ -101,14 +101,16 @@ def choose_copy(reach: Reach, tile: tuple[int, int], sizes: tuple[int, int], thr
     size, singly = reach.element_bytes, reach.singly_along_depth
 
     def is_allowed(depth_inner: bool, width: int) -> bool:
+        if width > (reach.along_depth if depth_inner else reach.along_side):
+            return False
         inner = 1 if depth_inner else 0
-        fills = tile[inner] % width == 0 and sizes[inner] % width == 0 and math.prod(tile) // width % threads == 0
-        return fills and width <= (reach.along_depth if depth_inner else reach.along_side)
+        return tile[inner] % width == 0 and sizes[inner] % width == 0 and tile[0] * tile[1] // width % threads == 0
 
-    widths = [b // size for b in COPY_BYTES if b >= size and reach.fills_zeros]
-    orders = [(inner, width) for width in widths for inner in (True, False) if width > 1 or inner == singly]
-    found = next((order for order in orders if is_allowed(*order)), None)
-    return TileCopy(size, tile, *(found or (singly, 1)), is_async=found is not None)
+    for width in [b // size for b in COPY_BYTES if b >= size and reach.fills_zeros]:
+        for depth_inner in (True, False) if width > 1 else (singly,):
+            if is_allowed(depth_inner, width):
+                return TileCopy(size, tile, depth_inner, width, is_async=True)
+    return TileCopy(size, tile, singly, 1, is_async=False)
 
 
 def _choose_boxes(reach: Reach, tile: tuple[int, int], threads: int) -> TileCopy:

@@ -16,6 +16,7 @@ from engine.kernels.gemm.nodes import FEWEST_STAGED, PARTS_AT_ONCE, SUMS_AT_ONCE
 from engine.kernels.gemm.passes import Loads, exchange_passes, fragment_passes, row_parts_passes
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.kernels.gemm.thread_grid import thread_grid
+from engine.support.values import cached_property
 from engine.target import Target
 from engine.target.hardware import SUM_BYTES, VECTOR_BYTES, WARP
 from engine.target.teams import parts_read
@@ -99,6 +100,7 @@ class _TileWork:
         )
         self.copies: tuple[TileCopy, ...] = (first, *[second] * problem.siblings)
         """Of the tile of the first factor, and of those of the second of each product."""
+        self.has_codes = any(copy.boxes for copy in self.copies)
         self.shares = min(config.slices, config.part[0] // (FRAGMENT_SIZE if self.on_tensor_cores else 1))
         """Slices that finish sums: no more than rows of instructions, on CUDA cores than rows of a thread."""
         self.results = math.prod(config.part) // problem.lanes // self.shares
@@ -123,7 +125,7 @@ class _TileWork:
         self.part_bytes = [size for one in epilogue.passes for size in one.parts] if self.groups > 1 else []
         """Of a part of each reduction whose parts pass shared memory."""
 
-    @property
+    @cached_property
     def _fragments(self) -> tuple[int, int]:
         """(depths that a thread or a warp loads together, how often); a register pipeline reads past the last tile."""
         depth = self.config.block[2] // self.config.slices
@@ -134,11 +136,11 @@ class _TileWork:
             is_inner = any(copy.depth_inner for copy in self.copies)
             step = min(depth, *(fragment_elements(copy.element_bytes) for copy in self.copies)) if is_inner else 1
         # What threads write to a tile of codes is there when all have: nothing of the next tile can be read before.
-        crosses = self.config.stages > 1 and not any(copy.boxes for copy in self.copies)
+        crosses = self.config.stages > 1 and not self.has_codes
         ahead = self.config.register_stages - 1 if crosses else 0
         return step, self.steps * (depth // step) + ahead
 
-    @property
+    @cached_property
     def fragment_bytes(self) -> int:
         """From shared memory to registers in the main loop."""
         (rows, columns), (step, times) = self.config.part, self._fragments
@@ -146,9 +148,11 @@ class _TileWork:
             return (rows // FRAGMENT_SIZE + columns // FRAGMENT_SIZE) * ROW_BYTES * times
         return step * times * sum(n * c.element_bytes for n, c in zip(self.config.part, self.copies, strict=False))
 
-    @property
+    @cached_property
     def code_loads(self) -> Loads:
         """Of what factors of codes are computed from, in the main loop."""
+        if not self.has_codes:
+            return Loads(0, 0)
         found = [load for copy in self.copies for load in loads_of_codes(copy, self.threads)]
         passes, size = sum(load.passes for load in found), sum(load.bytes for load in found)
         return Loads(self.steps * passes, self.steps * size)
@@ -156,6 +160,8 @@ class _TileWork:
     @property
     def unpacked(self) -> int:
         """Read of copied codes, and written as the elements that they stand for."""
+        if not self.has_codes:
+            return 0
         written = sum(c.shares(self.threads) * c.width * c.element_bytes for c in self.copies if c.boxes)
         return self.code_loads.bytes + self.steps * written
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from engine.cost.estimate import estimate_microseconds
+from engine.cost.calibration import calibrated_target
+from engine.cost.estimate import estimate_microseconds, least_microseconds
 from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.family import KernelFamily, MarkMenu, Setting
@@ -22,6 +23,7 @@ from engine.support.errors import Unsupported
 from engine.target import DEVICES, Target
 from engine.target.hardware import MAX_THREADS, WARP
 from engine.tensor.nodes import TensorProgram
+from engine.tensor.traffic import compulsory_bytes, flop_counts
 from engine.tile.nodes import TileProgram
 from engine.tile.work import work_of_tile
 
@@ -70,10 +72,17 @@ class WindowFamily(KernelFamily):
         if marks.first(*OF_REDUCTIONS) is not None:
             return REDUCTION_FAMILY.lower(group, tree, setting)
         threads = marks.number("block", THREADS, lambda n: min(-(-n // WARP) * WARP, MAX_THREADS), "whole warps")
-        tiles = [lower_windows(group, windows, config) for config in _configs(program, windows, threads)]
-        if not tiles:
+        best, shortest = None, math.inf
+        floor = _floor(program, setting.machine)
+        for config in _configs(program, windows, threads):
+            tile = lower_windows(group, windows, config)
+            time = self._microseconds(program, tile, setting.machine)
+            if time < shortest:
+                best, shortest = tile, time
+            if shortest <= floor:
+                break
+        if best is None:
             raise Unsupported("codegen", program.name, "has no strip that divides its results and fits registers")
-        best = min(tiles, key=lambda tile: self._microseconds(program, tile, setting.machine))
         assert best.config is not None
         return marks.describe(best.with_registers(setting.machine.sm_count), best.config)
 
@@ -90,6 +99,12 @@ class WindowFamily(KernelFamily):
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""
         return MarkMenu({"block": "Threads per block"}, ("block",))
+
+
+def _floor(program: TensorProgram, machine: Target) -> float:
+    """What no strips take less than, but for the last bits of the sum."""
+    moved, (flops, special) = sum(compulsory_bytes(program)), flop_counts(program)
+    return least_microseconds(moved, flops, special, calibrated_target(machine)) * (1 + 1e-12)
 
 
 def _configs(program: TensorProgram, windows: Windows, threads: int) -> Iterator[WindowConfig]:

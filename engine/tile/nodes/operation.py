@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
+from operator import is_
 from typing import Any, ClassVar, Literal, Self
 
 from engine.support.values import cached_property, value
@@ -188,21 +189,22 @@ class TileOp:
     # Replacing parts
 
     def rewrite(self, change: Rewrite) -> Self:
-        """The operation with other parts, and the same below it."""
-        positions, changed = self.positions, []
+        """The operation with other parts, and the same below it; itself, with what is known of it, where none is."""
+        positions, parts, is_other = self.positions, [], False
         for name in self._fields():
             part = getattr(self, name)
-            is_place = name in positions
-            changed.append(change.position(getattr(self, positions[name]), part) if is_place else change.part(part))
-        return type(self)(*changed)
+            other = change.position(getattr(self, positions[name]), part) if name in positions else change.part(part)
+            is_other = is_other or other is not part
+            parts.append(other)
+        return type(self)(*parts) if is_other else self
 
     def map_bodies(self, change: Callable[[tuple[TileOp, ...]], Sequence[TileOp]]) -> Self:
         """The operation with each of its bodies changed."""
         return self.rewrite(_BodyRewrite(change)) if self.bodies else self  # most have none: no copy of them
 
 
-_PLAIN = (str, int, Line, type(None))
-"""Types of parts that every rewrite leaves alone."""
+_PLAIN = frozenset((str, int, bool, Line, type(None)))
+"""Types of parts that every rewrite leaves alone, and that name no variable."""
 _SCALARS = (Access, Apply, Position)
 
 
@@ -231,7 +233,7 @@ class Rewrite:
 
     def part(self, part: Any) -> Any:
         """Whatever a field of an operation holds; names, numbers and links to statements stay."""
-        if isinstance(part, _PLAIN):  # as most are
+        if type(part) in _PLAIN:  # as most are
             return part
         if isinstance(part, Index):
             return self.index(part)
@@ -241,7 +243,9 @@ class Rewrite:
             return self.scalar(part)
         if not isinstance(part, tuple) or not part:
             return part
-        return self.body(part) if isinstance(part[0], TileOp) else tuple(map(self.part, part))
+        found = self.body(part) if isinstance(part[0], TileOp) else tuple(map(self.part, part))
+        is_same = len(found) == len(part) and all(map(is_, found, part))
+        return part if is_same else found
 
 
 class _BodyRewrite(Rewrite):
@@ -273,10 +277,14 @@ def registers_in(value: Scalar | Slot | None) -> tuple[Slot, ...]:
 
 def variables_in(part: Any) -> tuple[str, ...]:
     """The variables of a field: of an index, or those that stand in an expression as values."""
+    if type(part) in _PLAIN:  # as most are
+        return ()
     if isinstance(part, Index):
         return part.iterators()
     if isinstance(part, Apply):
         part = part.operands
     if isinstance(part, tuple):
+        if not part or isinstance(part[0], TileOp):
+            return ()
         return tuple([name for each in part for name in variables_in(each)])
     return part.index.iterators() if isinstance(part, Position) else ()
