@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
+from engine.support.values import value
 from engine.target import Figure
 from engine.target.hardware import PASS_BYTES, SECTOR
 from engine.target.occupancy import Occupancy as Occupancy
@@ -19,7 +20,7 @@ UNCALIBRATED = "uncalibrated"
 """Of a prediction whose figures are data sheets' and publications'."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Work:
     """One kernel in numbers.  All byte, operation and traffic counts are totals over the whole grid."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from engine.graph.nodes import DTYPES
 from engine.kernels.gemm.nodes import Reach
 from engine.support.errors import Unsupported
+from engine.support.values import value
 from engine.target.copies import COPIED_IN_TURN, COPY_BYTES, MOST_HELD
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import contiguous_along, position, stride, uniform_along
@@ -19,7 +19,7 @@ Run = Sequence[str]
 """Iterators of a side or of the depth, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TileCopy:
     """The copies of one tile."""
 

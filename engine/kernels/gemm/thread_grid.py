@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from engine.support.values import value
 from engine.target.hardware import WARP
 from engine.tensor.index import Extents, Index
 from engine.tensorize.space import GemmConfig
@@ -38,7 +39,7 @@ class ThreadPlace:
     """Which part of the tile it owns, by rows and columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ThreadGrid:
     """The threads of a block."""
 

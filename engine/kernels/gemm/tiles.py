@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 from engine.kernels.gemm.limits import exchanged_bytes
@@ -90,7 +90,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
                     continue
                 stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
                 sets = 2 if loop.tile > loop.step > 0 else 1
-                yield replace(plain, stages=stages, register_stages=sets, split_k=split)
+                yield GemmConfig(plain.block, plain.part, stages, sets, slices, split)
 
 
 def promised_best(choices: Iterable[GemmConfig], promise: Promise, floor: Floor) -> tuple[GemmConfig, float]:
