@@ -22,17 +22,15 @@ STEPS_BACK = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
-    """The statements of one attention by what they do, and the loops of its first product."""
+class ProductPair:
+    """Two products, the second of which weighs with what is made of the results of the first, and the loops of it."""
 
     scores: Statement
     """The first product."""
-    chain: tuple[Statement, ...]
-    """What is done to each score, in order: scaled, masked."""
-    softmax: tuple[Statement, ...]
-    """Maximum, exponentials, sum, quotients."""
     values: Statement
     """The second product."""
+    weights: str
+    """The array that it weighs with."""
     batch: tuple[Iterator, ...]
     """Iterators of the first product that both its factors move with, as those of batches and heads."""
     queries: tuple[Iterator, ...]
@@ -40,20 +38,25 @@ class Attention:
     key: Iterator
 
     @property
-    def members(self) -> tuple[Statement, ...]:
-        """All of them, in an order that is legal to run."""
-        return (self.scores, *self.chain, *self.softmax, self.values)
-
-    @property
-    def weights(self) -> str:
-        """The array of quotients."""
-        return self.softmax[-1].write.array
-
-    @property
     def heads(self) -> tuple[Iterator, ...]:
         """Iterators of the second product that only its values move with."""
         weighing = {n for a in self.values.reads() if a.array == self.weights for i in a.indices for n in i.iterators()}
         return tuple(i for i in self.values.parallel if i.name not in weighing)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention(ProductPair):
+    """The statements of one attention by what they do: the weights are those of a softmax."""
+
+    chain: tuple[Statement, ...]
+    """What is done to each score, in order: scaled, masked."""
+    softmax: tuple[Statement, ...]
+    """Maximum, exponentials, sum, quotients."""
+
+    @property
+    def members(self) -> tuple[Statement, ...]:
+        """All of them, in an order that is legal to run."""
+        return (self.scores, *self.chain, *self.softmax, self.values)
 
 
 def attention_of(program: TensorProgram) -> Attention:
@@ -121,7 +124,10 @@ class Finder:
         batch = tuple(i for i in scores.parallel if i not in (*rows, *columns))
         if [i.name for i in columns] != [key]:
             raise refusal(values, f"the keys are {len(columns)} loops of {scores.operator}, one is walked")
-        return Attention(scores, tuple(chain[1:]), (largest, weight, total, quotient), values, batch, rows, columns[0])
+        return Attention(
+            scores=scores, values=values, weights=quotient.write.array, batch=batch, queries=rows, key=columns[0],
+            chain=tuple(chain[1:]), softmax=(largest, weight, total, quotient),
+        )  # fmt: skip
 
     def _behind(self, values: Statement) -> tuple[Statement, ...]:
         """The last statements before a product, in program order: what a softmax is looked for in."""

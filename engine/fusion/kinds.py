@@ -39,5 +39,8 @@ COLUMN_REDUCTION = Kind("column reduction", keeps_rows=True, combines_warps=True
 """What a reduction is called once it is known along which axis its reads are contiguous."""
 CONTRACTION = Kind("contraction", is_product=True, takes_reductions=True)
 ATTENTION = Kind("attention", is_product=True, is_pattern=True)
+CHAINED = Kind("chained products", is_product=True)
+"""Two products in a row: a block has whole rows of the first one's results, and the second weighs with what it makes of
+them."""
 STITCHED = Kind("stitched", hands_over=True)
 PACKED = Kind("packed", has_parts=True)

@@ -77,8 +77,8 @@ class FusionGroup:
     title: str
     """For people: "add + softmax"."""
     kind: str
-    """"element-wise", "row reduction", "column reduction", "stitched", "packed", "contraction", "attention" or
-    "layout"."""
+    """"element-wise", "row reduction", "column reduction", "stitched", "packed", "contraction", "attention",
+    "chained products" or "layout"."""
     program: TensorProgram
     instances: tuple[GroupInstance, ...]
     edges: tuple[Intermediate, ...]

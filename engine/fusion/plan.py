@@ -15,6 +15,7 @@ from engine.fusion.nested_concatenations import write_parts_in_place
 from engine.fusion.nodes import Boundary, FusionGroup, FusionPlan, GroupInstance, Launch
 from engine.fusion.operator_folding import Folded, fold_layouts
 from engine.fusion.partition import FusionRequest, Partition, partition
+from engine.fusion.product_chains import with_product_chains
 from engine.fusion.product_packs import with_product_packs
 from engine.fusion.reasons import group_reason, group_title, main_word, schemes
 from engine.fusion.recurrent_steps import with_recurrent_steps
@@ -75,6 +76,7 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
         return parts
     parts = with_whole_reductions(parts, fixed, program)
     found = with_rows(with_attention(parts, parts.program, fixed), parts, fixed)
+    found = with_product_chains(found, parts, fixed)
     found = with_recurrent_steps(found, parts, fixed)
     return with_product_packs(found, parts, fixed) if request.packing else found
 

@@ -5,11 +5,12 @@ Two whose results meet element by element, gate and up, may even share their mai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 
 from engine.fusion.group_signature import likeness
+from engine.fusion.group_times import Group
 from engine.fusion.packing import factors_of, packed_shape, parts_of
 from engine.fusion.paired_products import paired_shape, products_first
 from engine.fusion.partition import Partition
@@ -30,27 +31,28 @@ def with_product_packs(partition: Partition, before: Partition, fixed: Fixed) ->
     before, fixed: as of `Regrouping`.
     """
     packer = _ProductPacker(partition, before, fixed)
-    for members in list(packer.candidates()):
+    for members in list(packs(packer.groups)):
         for pair in combinations(members, 2):
             packer.try_to_pair(pair)
-    for members in list(packer.candidates()):
+    for members in list(packs(packer.groups)):
         packer.try_to_pack(members)
     return packer.partition()
 
 
-class _ProductPacker(Regrouping):
-    def candidates(self) -> Iterator[list[int]]:
-        """Places of products that have a factor in common, those of a factor together."""
-        readers: dict[str, list[int]] = {}
-        for n, (statements, shape) in self.groups.items():
-            products = [s for s in statements if is_contraction(s)]
-            if shape.kind.takes_reductions and len(products) == 1:
-                for array in sorted(factors_of(products[0])):
-                    readers.setdefault(array, []).append(n)
-        for members in readers.values():
-            for first in range(0, len(members) - 1, MOST_PRODUCTS):
-                yield members[first : first + MOST_PRODUCTS]
+def packs(groups: Mapping[int, Group]) -> Iterator[list[int]]:
+    """Places of products that have a factor in common, those of a factor together."""
+    readers: dict[str, list[int]] = {}
+    for n, (statements, shape) in groups.items():
+        products = [s for s in statements if is_contraction(s)]
+        if shape.kind.takes_reductions and len(products) == 1:
+            for array in sorted(factors_of(products[0])):
+                readers.setdefault(array, []).append(n)
+    for members in readers.values():
+        for first in range(0, len(members) - 1, MOST_PRODUCTS):
+            yield members[first : first + MOST_PRODUCTS]
 
+
+class _ProductPacker(Regrouping):
     @cached_property
     def _place(self) -> dict[str, int]:
         """Statement -> its place in the program."""

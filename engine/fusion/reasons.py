@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 
 from engine.fusion.attention import attention_of
+from engine.fusion.chained_products import chain_of
 from engine.fusion.group_programs import Built
 from engine.fusion.group_times import Saving
-from engine.fusion.kinds import Kind
+from engine.fusion.kinds import CHAINED, Kind
 from engine.fusion.legality import handed_over
 from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
 from engine.fusion.packing import parts_of
@@ -108,7 +109,13 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int, saving:
     statements = built.program.statements
     anchor = next((s for s in statements if is_contraction(s)), None)
     reductions = [s for s in statements if s.reduction is not None]
-    if built.kind.has_parts:
+    if built.kind is CHAINED:
+        found = chain_of(built.program)
+        first, second = (built.instance.statements[s.name] for s in (found.scores, found.values))
+        handed = "whole rows" if found.has_whole_rows else "tiles"
+        text = f"{second} weighs with what a block makes of {handed} of {first}"
+        text += f": {saving}" if saving else ""
+    elif built.kind.has_parts:
         text = f"{len(parts_of(statements))} parts that no value connects share one launch"
     elif built.kind.hands_over:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})

@@ -181,7 +181,7 @@ def shape_around(statements: Sequence[Statement], kept: frozenset[str], anchors:
     none."""
     anchor = anchors[0] if anchors else None
     reductions = [s for s in statements if s.reduction is not None]
-    axes = _join(statements, anchors)
+    axes = joined_axes(statements, anchors)
     if isinstance(axes, str):
         return axes
     if anchor is not None and len(reductions) > len(anchors):
@@ -225,7 +225,7 @@ def _single_shape(statement: Statement) -> Shape:
     return Shape(kind, axes, rows, columns, {axis: i.extent for axis, i in enumerate(statement.iterators)}, ())
 
 
-def _join(statements: Sequence[Statement], anchors: Sequence[Statement]) -> dict[Key, int] | str:
+def joined_axes(statements: Sequence[Statement], anchors: Sequence[Statement]) -> dict[Key, int] | str:
     """Union of iterators over the reads of intermediates; a reason when a read is not element by element."""
     axis_of = UnionFind((s.name, i.name) for s in statements for i in s.iterators)
     writer: dict[str, Statement] = {}

@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from engine.fusion.attention_shape import attention_form
+from engine.fusion.chained_products import chained_shape
 from engine.fusion.legality import KernelLegality
 from engine.fusion.packing import parts_of
 from engine.fusion.paired_products import NO_PAIR, paired_shape, products_first
+from engine.fusion.shape import is_contraction
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
 from engine.fusion.stitching.nodes import Fit
@@ -54,6 +56,8 @@ class UserGroups:
             fit = self._pair(statements, kept) or fit
             statements = statements if isinstance(fit, str) else products_first(statements)
         if isinstance(fit, str):
+            fit = self._chain(statements, kept) or fit
+        if isinstance(fit, str):
             reason = self.fits.because(statements, kept, fit) if fit == refused else fit
             raise BadInput("fuse", subject, f"cannot be one kernel: {reason}", "leave that operator out")
         return statements, fit
@@ -80,6 +84,18 @@ class UserGroups:
         if shape == NO_PAIR or len(parts_of(statements)) > 1 or is_cpu(self.fits.target.name):
             return ""
         return shape if isinstance(shape, str) else self.fits.of(shape, statements)
+
+    def _chain(self, statements: Sequence[Statement], kept: frozenset[str]) -> Fit | None:
+        """How statements fit the kernel of two products in a row; None where they do not."""
+        if is_cpu(self.fits.target.name):
+            return None
+        read = {array for s in statements if is_contraction(s) for array in s.sources}
+        factors = tuple(s.name for s in statements if s.reduction is None and s.write.array in read - kept)
+        for inlined in ((), factors):
+            shape = chained_shape(statements, kept, inlined, self.program.arrays, self.fits.target)
+            if not isinstance(shape, str):
+                return self.fits.of(shape, statements)
+        return None
 
     @cached_property
     def _single(self) -> Flow:

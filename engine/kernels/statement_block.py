@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from engine.graph.nodes import DTYPES
 from engine.kernels.reduction.block_reduce import Accumulator, accumulate
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Scalar, Statement
+from engine.tensor.nodes import Access, Apply, Scalar, Statement
 from engine.tensor.rewrite import looked_up
 from engine.tile.emit import Emitter, Where, at, merge_lines
 from engine.tile.nodes import Barrier, Declare, Slot
@@ -46,6 +46,15 @@ def result_statement(statement: Statement, value: Scalar) -> Statement:
     return Statement(
         statement.name, statement.operator, statement.parallel, statement.write, value, None, statement.guards
     )
+
+
+def total_statement(
+    emitter: Emitter, statement: Statement, total: Access, register: Access | None = None
+) -> Statement:
+    """A reduction as its total in the type of its array.  register: that holds it, where it has another name."""
+    dtype = emitter.program.arrays[statement.write.array].dtype
+    is_exact = emitter.buffers[(register or total).array].dtype == dtype
+    return result_statement(statement, total if is_exact else Apply("cast", (total,), dtype))
 
 
 @dataclass(frozen=True, slots=True)

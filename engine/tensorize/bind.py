@@ -143,15 +143,28 @@ def attention_misfit(scores: Statement, values: Statement, program: TensorProgra
 
     Weights become operands in the registers that hold them: as the instruction's elements, which they are rounded to.
     """
-    factors, term = product_operands(scores.expression), match_weighted(values.expression)
-    if factors is None or term is None or term.factor is None:
+    term = match_weighted(values.expression)
+    if term is None or term.factor is None:
         return "the weighted sum is not in its online form"
-    held_as = term.rounded or "float32"
+    return pair_misfit(scores, term.factor, term.rounded or "float32", program, intrinsic)
+
+
+def pair_misfit(
+    scores: Statement, value_factor: Scalar, held_as: str, program: TensorProgram, intrinsic: Intrinsic
+) -> str:
+    """Why an instruction does not multiply two products, the second of which weighs with what is made of the results of
+    the first; "" where it does.
+
+    value_factor: of the second product beside the weights.  held_as: type of the weights.
+    """
+    factors = product_operands(scores.expression)
+    if factors is None:
+        return "the scores are no sum of products"
     if held_as != intrinsic.dtype:
         return f"weights are {held_as}, the instruction takes {intrinsic.dtype}"
     if not _is_product(scores):
         return ROUNDED
-    for factor in (*factors, term.factor):
+    for factor in (*factors, value_factor):
         held = {program.arrays[access.array].dtype for access in accesses(factor)}
         if held | {multiplied_dtype(factor, "float32", program.arrays)} != {intrinsic.dtype}:
             return f"a factor is {' and '.join(sorted(held))}, the instruction takes {intrinsic.dtype}"

@@ -75,11 +75,13 @@ LONG = Attention(queries=1024, keys=1024, depth=272, head=272, heads=8, batch=16
 """Two blocks make a result, and both compute the scores."""
 DECODE_ON_CUDA_CORES = replace(PLAIN, queries=1, keys=4096, depth=128, head=128, heads=32, dtype="float32")
 """15 of 16 rows of its tile are no queries, and on CUDA cores that counts."""
+LONGER = replace(PLAIN, keys=150)
+"""Rows that no block holds whole: those of `PLAIN` are, and a kernel of them stores what others read."""
 REFUSED = [
     # case, nodes after it, outputs, reason
-    (PLAIN, [], ("y", "p"), "the result of the softmax is an output too"),
-    (PLAIN, [("Relu", ["p"], ["z"], {})], ("y", "z"), "the result of the softmax is read elsewhere too, by n6"),
-    (PLAIN, [], ("y", "s"), "s, between the products, is an output too"),
+    (LONGER, [], ("y", "p"), "the result of the softmax is an output too"),
+    (LONGER, [("Relu", ["p"], ["z"], {})], ("y", "z"), "the result of the softmax is read elsewhere too, by n6"),
+    (LONGER, [], ("y", "s"), "s, between the products, is an output too"),
     (replace(PLAIN, depth=392), [], ("y",), "queries of 392 elements do not fit the registers of a kernel, 384 do"),
     (LONG, [], ("y",), "one kernel would not be faster: "),
     (DECODE_ON_CUDA_CORES, [], ("y",), "one kernel would not be faster: "),

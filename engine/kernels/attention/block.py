@@ -76,7 +76,7 @@ class Block:
         self.names = tuple(m.name for m in (*nest.batch, *nest.queries))
         self.scores_link = at(nest.scores, *self.names, nest.key.name)
         self.values_link = at(nest.values, *self.names, nest.key.name)
-        self.shift = diagonal(nest, self.program)
+        self.shift = diagonal(nest, self.program) if nest.is_online else None
         """Keys up to query + shift count, where the graph says so."""
         self.start, self.first_head = self._bind_block(query_tiles, head_tiles)
         self._choose_operands(*permuted)

@@ -92,8 +92,8 @@ class CudaCores:
         emitter.add(Comment("the weights of a row, for all its threads", link))
         with emitter.loop("r", self.rows, link) as r, emitter.loop("s", self.key_part.owned, link) as s:
             score = self.scores.sums(r, s)
-            if nest.term.rounded:
-                rounded = Apply("cast", (Apply("cast", (score,), nest.term.rounded),), "float32")
+            if nest.rounded:
+                rounded = Apply("cast", (Apply("cast", (score,), nest.rounded),), "float32")
                 emitter.assign(Slot(score.array, score.indices), rounded, link)
             free = self.query_part.local(emitter, r, self.query_part.run)
             place = self.weight.local(free, self.scores.column(s))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from engine.fusion.kinds import ATTENTION
+from engine.fusion.kinds import ATTENTION, CHAINED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.advise import attention_group
+from engine.kernels.attention.advise_chain import chained_group
 from engine.kernels.attention.lower import lower_attention
-from engine.kernels.attention.nest import attention_nest
+from engine.kernels.attention.nest import attention_nest, chained_nest
 from engine.kernels.attention.space import attention_tasks
 from engine.kernels.family import KernelFamily, Setting
 from engine.kernels.intrinsic import marked_intrinsic
@@ -15,7 +16,7 @@ from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.space import Space
 from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
-from engine.tensorize.bind import attention_misfit
+from engine.tensorize.bind import pair_misfit
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import TileProgram
 
@@ -27,25 +28,30 @@ class AttentionFamily(KernelFamily):
     """
 
     name = "attention"
-    kinds = frozenset((ATTENTION.name,))
+    kinds = frozenset((ATTENTION.name, CHAINED.name))
 
     def advise(self, group: FusionGroup, setting: Setting, compile_group: Compile) -> tuple[Advice, ...]:
         """As `KernelFamily` says."""
+        if group.kind == CHAINED.name:
+            return chained_group(group, setting, compile_group)
         return attention_group(group, setting.machine, setting.numerics)
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""
-        parts = attention_nest(group.program, tree)
+        parts = (chained_nest if group.kind == CHAINED.name else attention_nest)(group.program, tree)
         marks = Marks(parts.nest)
 
         def why_not(intrinsic: Intrinsic) -> str:
-            return attention_misfit(parts.scores, parts.values, group.program, intrinsic)
+            held = parts.rounded or "float32"
+            return pair_misfit(parts.scores, parts.value_factor.expression, held, group.program, intrinsic)
 
         intrinsic = marked_intrinsic(marks, setting, why_not)
         return lower_attention(group, parts, marks, intrinsic)
 
     def space(self, group: FusionGroup, kernel: Kernel, compile_group: Compile) -> Space:
         """As `KernelFamily` says."""
+        if group.kind == CHAINED.name:
+            return Space(())  # its tiles follow from its rows
         found, refused = attention_tasks(group, kernel, compile_group)
         return Space(tuple(found), tuple(refused))
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from engine.fusion.attention_cost import WIDE, head_parts
+from engine.fusion.chained_products import MOST_KEYS, chain_of
 from engine.fusion.nodes import FusionGroup
+from engine.fusion.row_cost import covering
 from engine.kernels.attention.block import AttentionTileSizes, Block
 from engine.kernels.attention.cuda_cores import SHARERS, CudaCores
 from engine.kernels.attention.nest import AttentionNest
+from engine.kernels.attention.row_weights import RowWeights
 from engine.kernels.attention.softmax import OnlineSoftmax
 from engine.kernels.attention.split_keys import join_parts, parts_of_keys
 from engine.kernels.attention.tensor_cores import TensorCores
@@ -24,7 +27,7 @@ from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import Intrinsic
 from engine.tile.nodes import KernelConfig, TileProgram
 
-MOST_QUERIES, MOST_KEYS = 128, 128
+MOST_QUERIES = 128
 TILE, WIDE_TILE = 64, 16
 """Queries and keys of a tile where nobody asks, and keys where queries or values are long."""
 INSTRUCTION = 16
@@ -78,7 +81,7 @@ def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) 
     queries = marks.power("block", TILE, MOST_QUERIES, nest.queries, least=INSTRUCTION) if nest.queries else INSTRUCTION
     sizes = [math.prod(m.extent for m in members) for members in (nest.depth, nest.heads)]
     depth, heads = _pad(sizes[0]), head_parts(sizes[1])[0]
-    keys = marks.power("tile", WIDE_TILE if max(sizes) > WIDE else TILE, MOST_KEYS, (nest.key,), least=INSTRUCTION)
+    keys = _keys_of_tile(nest, marks, WIDE_TILE if max(sizes) > WIDE else TILE)
     _check_padding(nest, depth)
     if intrinsic is None:
         own = _queries_of_thread(nest, marks, queries, keys)
@@ -91,10 +94,23 @@ def read_config(nest: AttentionNest, marks: Marks, intrinsic: Intrinsic | None) 
         intrinsic=intrinsic.name if intrinsic else "",
         tiles=tiles,
         own=own,
-        parts=parts_of_keys(nest, tiles, marks),
+        parts=parts_of_keys(nest, tiles, marks) if nest.is_online else 1,
         stages=marks.stages("stages", 2, (nest.key,)),
         register_stages=marks.stages("register_stages", 1, (nest.key,)),
     )
+
+
+def _keys_of_tile(nest: AttentionNest, marks: Marks, default: int) -> int:
+    """Keys of a tile: all of them where rows of scores are reduced before they are used."""
+    if not nest.is_online:
+        marks.refuse({"split_k": "blocks share the keys of a softmax alone"})
+    if not nest.has_whole_rows:
+        return marks.power("tile", default, MOST_KEYS, (nest.key,), least=INSTRUCTION)
+    whole = covering(nest.key.extent)
+    if whole > MOST_KEYS:
+        reason = f"rows of {nest.key.extent} scores are reduced before they are used, a block holds up to {MOST_KEYS}"
+        raise Unsupported("codegen", nest.scores.name, reason, "leave what reduces them to a kernel of its own")
+    return marks.power("tile", whole, whole, (nest.key,), least=whole)
 
 
 def _queries_of_thread(nest: AttentionNest, marks: Marks, queries: int, keys: int) -> int:
@@ -115,7 +131,11 @@ def emit_attention(group: FusionGroup, nest: AttentionNest, config: AttentionCon
     permuted = (True, intrinsic.element_bytes < REGISTER_BYTES) if intrinsic else (False, False)
     block = Block(group, nest, tiles, config.parts, config.threads, permuted)
     products = TensorCores(block, intrinsic, config.own) if intrinsic else CudaCores(block, config.own)
-    softmax = OnlineSoftmax(block, products.scores, products.results, products.sharers)
+    weights: OnlineSoftmax | RowWeights
+    if nest.is_online:
+        weights = OnlineSoftmax(block, products.scores, products.results, products.sharers)
+    else:
+        weights = RowWeights(block, products.scores, products.sharers, chain_of(group.program).weights)
     block.first_copies()
     products.load_queries()
     with block.emitter.loop("tile", block.steps, block.values_link, unroll=False, always=True) as step:
@@ -123,14 +143,14 @@ def emit_attention(group: FusionGroup, nest: AttentionNest, config: AttentionCon
         block.leave_masked(tile)
         block.copy_keys_and_values(tile)
         products.multiply_keys()
-        softmax.mask_and_scale(tile)
-        softmax.update()
+        weights.make(tile)
         products.multiply_values()
         block.close_tile()
-    softmax.add_lanes()
-    if block.parts > 1:
-        join_parts(block, softmax, products.results)
-    softmax.divide()
+    if isinstance(weights, OnlineSoftmax):
+        weights.add_lanes()
+        if block.parts > 1:
+            join_parts(block, weights, products.results)
+        weights.divide()
     block.epilogue(products.results)
     owner, threads, among = ("warp", WARP, 1) if intrinsic else ("thread", SHARERS, SHARERS)
     own, name = f"{config.own} queries times {tiles.keys // among} keys", f"{owner.upper()}_QUERIES"

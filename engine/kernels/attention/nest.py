@@ -1,22 +1,26 @@
-"""The loops of an attention after its online rewrite, as its kernel takes them.
+"""The loops of an attention after its online rewrite, or of two products with whole rows between them, as their kernel
+takes them.
 
-    band batch, query (parallel)
-      band key
-        sequence  band depth: scores   |  chain  |  band head: values
-      after
+    band batch, query (parallel)                                    band batch, query (parallel)
+      band key                                                        band key, depth: scores
+        sequence  band depth: scores   |  chain  |  band head: values    chain: in any order that is legal
+      after                                                           band key, head: values
+                                                                      after
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.fusion.chained_products import chain_of
 from engine.fusion.shape import product_operands
-from engine.kernels.loop_nest import Nest, Phase, with_plain_rows
+from engine.kernels.gemm.row_nest import marks_by_iterator, member_of_all, members_by_iterator
+from engine.kernels.loop_nest import Nest, Phase, block_nest, with_plain_rows
 from engine.scheduling.nodes import Band, Member, Node, ScheduleTree, Sequence, statements_of, walk
 from engine.support.errors import Unsupported
 from engine.tensor.nodes import Access, Scalar, Statement, TensorProgram, accesses
 from engine.tensor.rewrite import plain_iterator
-from engine.tensor.shifted_exponentials import SHIFTED_MEAN, Weighted, match_weighted
+from engine.tensor.shifted_exponentials import SHIFTED_MEAN, match_weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,15 @@ class AttentionNest:
     query_factor: Factor
     key_factor: Factor
     value_factor: Factor
-    term: Weighted
-    """The term of the weighted sum."""
+    rounded: str
+    """Element type that each weight is rounded to, "" for none."""
+    is_online: bool
+    """Whether the weights are those of a softmax whose rows are known only at the end; else `chain` makes them."""
+
+    @property
+    def has_whole_rows(self) -> bool:
+        """Whether rows of scores are reduced between the products: a block then has all keys at once."""
+        return any(s.reduction is not None for s in self.chain)
 
     @property
     def nest(self) -> Nest:
@@ -97,8 +108,39 @@ def attention_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
     return AttentionNest(
         tuple(m for m in outer if m not in queries), queries, key, loops[scores.name], loops[values.name],
         scores, tuple(chain), values, tuple(program.statement(s) for child in after for s in statements_of(child)),
-        query_factor, key_factor, _factor(term.factor, values), term,
+        query_factor, key_factor, _factor(term.factor, values), term.rounded, True,
     )  # fmt: skip
+
+
+def chained_nest(program: TensorProgram, tree: ScheduleTree) -> AttentionNest:
+    """The nest of a schedule of two products in a row; Unsupported where an iterator has no loop of its own."""
+    found, nest = chain_of(program), block_nest(program, tree)
+    of_scores, of_values = (_loops_by_iterator(program, nest, one) for one in (found.scores, found.values))
+    batch, queries, (key,) = (
+        tuple(member_of_all(of_scores[i.name], found.scores, program) for i in side)
+        for side in (found.batch, found.queries, (found.key,))
+    )
+    order = [s for phase in nest.phases for s in phase.statements]
+    chain, after = (tuple(s for s in order if s in side) for side in (found.between, found.after))
+    weighed = program.arrays[found.weights].dtype
+    query_factor, key_factor = (_factor(f, found.scores) for f in product_operands(found.scores.expression) or ())
+    if found.key.name not in _moving(key_factor.access):
+        query_factor, key_factor = key_factor, query_factor
+    return AttentionNest(
+        batch, queries, key, tuple(of_scores[i.name] for i in found.scores.reduced),
+        tuple(of_values[i.name] for i in found.heads), found.scores, chain, found.values, after,
+        query_factor, key_factor, _factor(found.value_factor, found.values),
+        "" if weighed == "float32" else weighed, False,
+    )  # fmt: skip
+
+
+def _loops_by_iterator(program: TensorProgram, nest: Nest, statement: Statement) -> dict[str, Member]:
+    """The dimension of each iterator of a statement, with the marks on all loops over its axis."""
+    marks, members = marks_by_iterator(nest, statement), members_by_iterator(nest, statement)
+    missing = [i.name for i in statement.iterators if i.name not in members]
+    if missing:
+        raise _refusal(program, f"{statement.name} has no loop {missing[0]}", "let each iterator have a loop")
+    return {name: replace(member, marks=marks.get(name, ())) for name, member in members.items()}
 
 
 def _walks(band: Band, values: Statement, key: str) -> bool:

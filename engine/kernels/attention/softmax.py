@@ -35,7 +35,12 @@ class OnlineSoftmax:
         emitter.declare(self.largest, LOWEST)
         emitter.declare(self.total, ZERO)
 
-    def mask_and_scale(self, tile: Index) -> None:
+    def make(self, tile: Index) -> None:
+        """The weights of a tile of keys in the place of its scores."""
+        self._mask_and_scale(tile)
+        self._update()
+
+    def _mask_and_scale(self, tile: Index) -> None:
         """What the statements after the first product do to each score; keys past the last weigh nothing."""
         block, owned, nest = self.block, self.scores, self.block.nest
         emitter = block.emitter
@@ -79,7 +84,7 @@ class OnlineSoftmax:
                 with emitter.loop(LANE_OF_VECTOR, vector, link):
                     emitter.assign(Slot(score.array, score.indices), value, link)
 
-    def update(self) -> None:
+    def _update(self) -> None:
         """The rows' maxima and sums after a tile, its scores as weights, and the results so far to the new maximum."""
         emitter, link = self.block.emitter, self.block.values_link
         rows, columns = self.scores.shape

@@ -30,12 +30,12 @@ from engine.kernels.gemm.operand import (
 from engine.kernels.gemm.problem import reaches, sources_of_operand, widest_result, window_axes
 from engine.kernels.gemm.unpack import CodedFactor
 from engine.kernels.loop_nest import Nest, Phase, without_loops
-from engine.kernels.statement_block import BlockOptions, evaluate_block, result_statement
+from engine.kernels.statement_block import BlockOptions, evaluate_block, total_statement
 from engine.scheduling.nodes import Member
 from engine.support.errors import Unsupported
 from engine.target.hardware import VECTOR_BYTES, WARP
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Apply, Literal, Statement
+from engine.tensor.nodes import Access, Literal, Statement
 from engine.tensor.rewrite import plain_iterator
 from engine.tensorize.bind import axes_of_contraction, element_of, multiplied_dtype
 from engine.tensorize.space import GemmConfig
@@ -270,7 +270,7 @@ class GemmLowering:
         )
         # Sums of several products may be in one register: each has a name of its own here.
         named = [Access(f"{s.name} in registers", ()) for s in self.products]
-        rounded = [self.round_total(*each) for each in zip(self.products, named, totals, strict=True)]
+        rounded = [total_statement(emitter, *each) for each in zip(self.products, named, totals, strict=True)]
         evaluate_block(
             emitter,
             [*rounded, *self.after],
@@ -288,12 +288,6 @@ class GemmLowering:
             last = self.free[1][-1].name
             variables[last] = variables[last] + Index.of(LANE_OF_VECTOR)
         return variables
-
-    def round_total(self, statement: Statement, total: Access, register: Access | None = None) -> Statement:
-        """A reduction as its total in the type of its array.  register: that holds it, where it has another name."""
-        dtype = self.program.arrays[statement.write.array].dtype
-        is_exact = self.emitter.buffers[(register or total).array].dtype == dtype
-        return result_statement(statement, total if is_exact else Apply("cast", (total,), dtype))
 
     def widest_result(self) -> int:
         """Neighbouring results that can be read and written at once."""

@@ -9,22 +9,70 @@ A block has whole rows, so no value leaves it on the way.  What a later pass rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.fusion.row_epilogue import SPREAD
 from engine.kernels.elementwise.lower import place
-from engine.kernels.gemm.base import GemmLowering, Owned
+from engine.kernels.gemm.base import Owned
 from engine.kernels.gemm.nodes import PARTS_AT_ONCE
+from engine.kernels.loop_nest import Nest
 from engine.kernels.reduction.block_reduce import Accumulator, parts_buffer
-from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block
+from engine.kernels.statement_block import BlockOptions, Keep, Place, evaluate_block, total_statement
 from engine.support.errors import Unsupported
 from engine.tensor.index import Index
-from engine.tensor.nodes import Access, Literal, Statement
-from engine.tile.emit import LANE_OF_VECTOR
+from engine.tensor.nodes import Access, Literal, Statement, TensorProgram
+from engine.tile.emit import LANE_OF_VECTOR, Emitter
 from engine.tile.nodes import Barrier, Comment, Load, Slot, Store, WarpReduce
 from engine.tile.source import Line
+
+
+class ProductRows(Protocol):
+    """A product of whose results a block has whole rows, and what follows it."""
+
+    @property
+    def emitter(self) -> Emitter:
+        """Of the kernel."""
+
+    @property
+    def program(self) -> TensorProgram:
+        """Of the group."""
+
+    @property
+    def nest(self) -> Nest:
+        """Whose outer dimensions are batches, rows and columns."""
+
+    @property
+    def statement(self) -> Statement:
+        """The product."""
+
+    @property
+    def after(self) -> tuple[Statement, ...]:
+        """What follows it, in order."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the outer dimensions."""
+
+    @property
+    def results_link(self) -> Line:
+        """Where what follows comes from."""
+
+    @property
+    def combined(self) -> dict[str, str]:
+        """Reductions -> how threads that hold parts of a row combine them, to be filled."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def widest_result(self) -> int:
+        """Neighbouring results that can be read and written at once."""
+
+    def variables_at(self, where: tuple[Index, ...], vector: int) -> Mapping[str, Index]:
+        """Every outer dimension at a row, or at a row and the first of `vector` neighbouring columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +132,21 @@ def _reductions(statements: Sequence[Statement]) -> list[Statement]:
     return [s for s in statements if s.reduction is not None]
 
 
-def store_rows(gemm: GemmLowering, owned: Owned, sharers: RowThreads) -> None:
-    """Everything after the sums of a block that has whole rows, and the stores."""
-    _Rows(gemm, owned, sharers).emit()
+def store_rows(
+    gemm: ProductRows, owned: Owned, sharers: RowThreads, wanted: Collection[str] = ()
+) -> tuple[int, Mapping[str, Access]]:
+    """Everything after the sums of a block that has whole rows, and the stores.
+
+    wanted: arrays that the kernel goes on with.  Returns the elements of a vector and the registers of these arrays,
+    over loops of the vectors of a row (s), rows (r) and the lanes of a vector.
+    """
+    rows = _Rows(gemm, owned, sharers)
+    rows.emit(frozenset(wanted))
+    return rows.vector, {array: rows.values[array] for array in wanted}
 
 
 class _Rows:
-    def __init__(self, gemm: GemmLowering, owned: Owned, sharers: RowThreads) -> None:
+    def __init__(self, gemm: ProductRows, owned: Owned, sharers: RowThreads) -> None:
         self.gemm, self.owned, self.sharers = gemm, owned, sharers
         self.emitter, self.link = gemm.emitter, gemm.results_link
         self.outputs = frozenset(gemm.program.outputs)
@@ -106,12 +162,13 @@ class _Rows:
         """Variables that masks narrowed -> their extents past the edges."""
         self.emitter.masked = frozenset(i.name for s in (gemm.statement, *gemm.after) for i in s.iterators)
 
-    def emit(self) -> None:
-        """All passes."""
+    def emit(self, wanted: frozenset[str]) -> None:
+        """All passes.  wanted: arrays that stay in registers to the end."""
         anchor = self.gemm.statement
         todo = passes(anchor, self.gemm.after)
         for number, one in enumerate(todo):
             later = {access.array for other in todo[number + 1 :] for s in other.of_elements for access in s.reads()}
+            later |= wanted
             if one.of_rows:
                 self._of_rows(one.of_rows)
             elements = one.of_elements if number else (anchor, *one.of_elements)
@@ -146,8 +203,9 @@ class _Rows:
 
     def _result_statement(self, statement: Statement) -> Statement:
         """A reduction as what its combined parts are in the type of its array."""
-        is_reduction = statement.reduction is not None
-        return self.gemm.round_total(statement, self.totals[statement.name].total) if is_reduction else statement
+        if statement.reduction is None:
+            return statement
+        return total_statement(self.emitter, statement, self.totals[statement.name].total)
 
     def _of_elements(
         self, statements: Sequence[Statement], reductions: Sequence[Statement], later: Collection[str]
@@ -177,7 +235,7 @@ class _Rows:
                 )
                 evaluate_block(
                     emitter,
-                    [gemm.round_total(st, total) if st is gemm.statement else st for st in statements],
+                    [total_statement(emitter, st, total) if st is gemm.statement else st for st in statements],
                     self._place((row, column)),
                     values,
                     options,

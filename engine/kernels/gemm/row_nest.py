@@ -23,8 +23,8 @@ from engine.tensor.rewrite import plain_iterator
 def row_nest(program: TensorProgram, tree: ScheduleTree, anchor: Statement) -> Nest:
     """The nest of a schedule with `anchor` in the middle of its rows; Unsupported where rows are not walked whole."""
     nest = block_nest(program, tree)
-    members = _by_iterator(nest, anchor)
-    marks = _marks(nest, anchor)
+    members = members_by_iterator(nest, anchor)
+    marks = marks_by_iterator(nest, anchor)
     missing = [i.name for i in anchor.iterators if i.name not in members]
     if missing:
         reason = f"{anchor.name} has no loop {missing[0]}"
@@ -33,18 +33,18 @@ def row_nest(program: TensorProgram, tree: ScheduleTree, anchor: Statement) -> N
     rows = [m for name, m in whole.items() if name in {i.name for i in anchor.parallel}]
     depth = tuple(whole[name] for name in whole if name not in {i.name for i in anchor.parallel})
     after = tuple(s for phase in nest.phases for s in phase.statements if s is not anchor)
-    outer = tuple(_of_all(m, anchor, program) for m in rows)
+    outer = tuple(member_of_all(m, anchor, program) for m in rows)
     return Nest(outer, (Phase(depth, (anchor,)), Phase((), after)))
 
 
-def _by_iterator(nest: Nest, anchor: Statement) -> dict[str, Member]:
+def members_by_iterator(nest: Nest, anchor: Statement) -> dict[str, Member]:
     """The dimensions that move the product, outermost first, by its iterator."""
     own = next(phase.members for phase in nest.phases if anchor in phase.statements)
     found = ((plain_iterator(m.rows[anchor.name]), m) for m in (*nest.outer, *own))
     return {name: member for name, member in found if name is not None}
 
 
-def _marks(nest: Nest, anchor: Statement) -> dict[str, tuple[Mark, ...]]:
+def marks_by_iterator(nest: Nest, anchor: Statement) -> dict[str, tuple[Mark, ...]]:
     """The marks on all loops over an axis, which have the name of its iterator in every statement."""
     found: dict[str, dict[Mark, None]] = {}
     for member in sorted(nest.members, key=lambda m: anchor.name not in m.rows):
@@ -53,7 +53,7 @@ def _marks(nest: Nest, anchor: Statement) -> dict[str, tuple[Mark, ...]]:
     return {name: tuple(marks) for name, marks in found.items()}
 
 
-def _of_all(member: Member, anchor: Statement, program: TensorProgram) -> Member:
+def member_of_all(member: Member, anchor: Statement, program: TensorProgram) -> Member:
     """A dimension as one of all statements: those without its iterator stand still along it."""
     name = plain_iterator(member.rows[anchor.name])
     assert name is not None
