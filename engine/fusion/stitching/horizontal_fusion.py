@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from engine.fusion.shape import is_contraction
 from engine.fusion.stitching.confirm import JoinJudge
 from engine.fusion.stitching.cost_cache import Assessor
 from engine.fusion.stitching.kernel_graph import Joins, KernelGraph
@@ -31,10 +32,26 @@ def pack_kernels(assessor: Assessor, graph: KernelGraph, pays: JoinJudge) -> Ker
     """
     joins = Joins(graph)
     for level in _levels(graph):
-        ordered = _by_size(graph, level)
+        ordered = [n for n in _by_size(graph, level) if not _joins_product(assessor, graph, n, pays)]
         for start in range(0, len(ordered), MOST_PACKED):
             _pack(assessor, joins, ordered[start : start + MOST_PACKED], pays)
     return joins.joined_graph()
+
+
+def _joins_product(assessor: Assessor, graph: KernelGraph, n: int, pays: JoinJudge) -> bool:
+    """Whether a kernel reduces whole rows of a product in one kernel with it, where that is quicker: then it is left to
+    that kernel, which takes in no other part of a pack."""
+    kernel = graph.kernels[n]
+    if not _reduces(graph, n):
+        return False
+    for producer in graph.producers[n]:
+        product = graph.kernels[producer]
+        if any(map(is_contraction, graph.flow.statements(product.members))):
+            both = graph.merge((producer, n))
+            fit = assessor.fit(assessor.first(both))
+            if not isinstance(fit, str) and fit.shape.kind.takes_reductions and pays([product, kernel], both):
+                return True
+    return False
 
 
 def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: JoinJudge) -> None:
@@ -69,18 +86,30 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: JoinJu
 
 
 def _levels(graph: KernelGraph) -> list[list[int]]:
-    """Kernels by their depth: the longest way to them from the inputs."""
+    """Kernels by their depth: the longest way to them from the inputs.
+
+    One that reduces, and that no kernel waits for, waits for the last of its size: gradients of a bias of every layer.
+    """
     depth: dict[int, int] = {}
     for n in graph.in_order:
         depth[n] = max((depth[p] + 1 for p in graph.producers[n]), default=0)
+    last = [n for n in graph.in_order if not graph.consumers[n] and _reduces(graph, n)]
+    for alike in group_by(last, lambda n: _points(graph, n)).values():
+        depth |= dict.fromkeys(alike, max(depth[n] for n in alike))
     return list(group_by(graph.in_order, depth.__getitem__).values())
+
+
+def _reduces(graph: KernelGraph, n: int) -> bool:
+    kernel = graph.kernels[n]
+    return not kernel.closed and any(s.reduction for s in graph.flow.statements(kernel.members))
+
+
+def _points(graph: KernelGraph, n: int) -> int:
+    """Of the largest statement of an open kernel that others read."""
+    statements = [s for root in graph.kernels[n].roots for s in graph.flow.steps[root].statements]
+    return max(s.points for s in statements)
 
 
 def _by_size(graph: KernelGraph, kernels: Sequence[int]) -> list[int]:
     """Open kernels, those with about as many points side by side: they are tried together first."""
-
-    def points(n: int) -> int:
-        statements = [s for root in graph.kernels[n].roots for s in graph.flow.steps[root].statements]
-        return max(s.points for s in statements)
-
-    return sorted((n for n in kernels if not graph.kernels[n].closed), key=lambda n: (points(n), n))
+    return sorted((n for n in kernels if not graph.kernels[n].closed), key=lambda n: (_points(graph, n), n))
