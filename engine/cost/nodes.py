@@ -9,7 +9,7 @@ from engine.documents.model import TermDoc, Time
 from engine.execution.nodes import PREDICTED
 from engine.support.values import value
 from engine.target import Figure
-from engine.target.hardware import PASS_BYTES, SECTOR
+from engine.target.hardware import PASS_BYTES, SECTOR, WARP
 from engine.target.occupancy import Occupancy as Occupancy
 
 MEMORY, COMPUTE, LATENCY = "memory", "compute", "latency"
@@ -83,6 +83,12 @@ class Work:
     def mean_steps(self) -> float:
         """Steps of a block."""
         return self.block_steps / self.blocks if self.block_steps else self.serial_steps
+
+    @property
+    def waiting_parts(self) -> int:
+        """Parts of a block that each wait for their own loads: its warps, where no memory is shared in which they meet;
+        else all of it."""
+        return 1 if self.shared_bytes else -(-self.threads // WARP)
 
     @property
     def shared_traffic(self) -> int:

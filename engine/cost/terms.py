@@ -69,15 +69,20 @@ def _meeting_text(numbers: ModelTimes) -> str:
 
 def _loop_text(work: Work, numbers: ModelTimes) -> str:
     blocks = numbers.resident.blocks if numbers.full_waves else numbers.last_wave
-    waits = starves(work, blocks, numbers.latency, numbers.step)
-    outcome = "do not hide the load" if waits else "hide every load but the first"
+    parts = blocks * work.waiting_parts
+    outcome = "hide every load but the first"
+    if starves(work, parts, numbers.latency, numbers.step):
+        outcome = "do not hide the load"
+        if numbers.late:
+            outcome += f"; of those they begin with, the last comes {numbers.late:.2g} µs after the first"
     waves, steps = numbers.full_waves + (numbers.last_wave > 0), several(work.serial_steps, "step")
     if work.block_steps:
         steps = f"{work.mean_steps:.3g} steps a block, {steps} of the longest"
+    who = several(parts, "warp" if work.waiting_parts > 1 else "block")
     return (
         f"{several(waves, 'wave')} of {steps}; "
         f"a load takes {numbers.latency:.2g} µs, a step's work {numbers.step:.2g} µs: "
-        f"{several(work.stages, 'stage')} and {several(blocks, 'block')} an SM {outcome}"
+        f"{several(work.stages, 'stage')} and {who} an SM {outcome}"
     )
 
 

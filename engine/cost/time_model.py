@@ -38,7 +38,9 @@ times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, g
 P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
 hide each other's waiting, L the latency of DRAM and a block's copies of one step through its SM's port to L2, u the
 arithmetic of a step with the SM to itself.  When L <= (S * m - 1) * u the arithmetic never starves and
-P = L + N * max(m * u, u + s); else P = N * max((L + u) / S, u + s).
+P = L + N * max(m * u, u + s); else P = N * max((L + u) / S, u + s).  Warps that share no memory wait for their own
+loads alone, so that each of them counts as a block.  All m * min(S, N) loads that an SM begins with are under way at
+once and come through the port one after another: where nothing hides them, the last ends the loop as much later.
 
 The threads of a block that share tiles meet in every step.  In the time s from the last one's coming to the first
 products nothing of the block runs: that all have come is known one latency of shared memory later, and the first
@@ -103,8 +105,11 @@ class ModelTimes(NamedTuple):
     lost: float
     """Bytes that are read from DRAM again."""
     latency: float
+    """Of the loads of one step of a part of a block that waits by itself (`Work.waiting_parts`)."""
+    late: float
+    """From the first to the last of the loads that a busy SM begins with, where nothing hides them."""
     step: float
-    """Work of one step of one block that has its SM to itself."""
+    """Work of one step of such a part that has its SM to itself."""
     meeting: float
     """Of the threads of a block that share tiles, in each step."""
     full_waves: int
@@ -167,9 +172,9 @@ def model_times(work: Work, machine: Target) -> ModelTimes:
     issue = instructions(work) * share / issue_rate * MICROSECONDS
     # A load has come when the last byte of the block's step has: its SM's port to L2 brings one after another.
     port_rate = machine.l2_bandwidth.value / machine.sms.value
-    steps = work.mean_steps
-    step_bytes = work.l2_traffic / (work.blocks * steps)
-    latency = (machine.dram_latency.value + step_bytes / port_rate) * MICROSECONDS
+    steps, parts = work.mean_steps, work.waiting_parts
+    arrival = work.l2_traffic / (work.blocks * parts * steps) / port_rate * MICROSECONDS
+    latency = machine.dram_latency.value * MICROSECONDS + arrival
     port = work.l2_traffic * share / port_rate * MICROSECONDS
     overlap = PRODUCT_OVERLAP + OVERLAP_OF_WARP * warps if work.shared_passes else OVERLAP
     if work.shared_passes:
@@ -178,14 +183,18 @@ def model_times(work: Work, machine: Target) -> ModelTimes:
         pipes = max(issue, _combined_time((fp32, shared), overlap))
     else:
         pipes = max(issue, shared, _combined_time((fp32, tensor, special), overlap))
-    step = pipes / (rounds * steps)
+    step = pipes / (rounds * parts * steps)
     meeting = 2 * SHARED_LATENCY.value / machine.clock.value * MICROSECONDS if work.copies_tiles else 0.0
     lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
     last = -(-left // sms)
+    of_step = _Step(latency, step, meeting)
+    waves = full * _wave(work, room.blocks, of_step) + (_wave(work, last, of_step) if last else 0.0)
+    first = (room.blocks if full else last) * parts
+    late = arrival * (first * min(work.stages, steps) - 1) if starves(work, first, latency, step) else 0.0
     return ModelTimes(
         room, sms * room.blocks, work.blocks / (sms * room.blocks), share, busy, l2_rate, shared_rate, fp32_rate,
-        tensor_rate, special_rate, issue_rate, lost, latency, step, meeting, full, last, overlap,
+        tensor_rate, special_rate, issue_rate, lost, latency, late, step, meeting, full, last, overlap,
         launch=machine.launch_overhead.value * MICROSECONDS,
         ramp=machine.ramp.value * MICROSECONDS,
         dram=(work.dram_bytes_read + work.dram_bytes_written + lost) / machine.dram_bandwidth.value * MICROSECONDS,
@@ -196,11 +205,7 @@ def model_times(work: Work, machine: Target) -> ModelTimes:
         special=special,
         issue=issue,
         port=port,
-        loop=max(
-            full * _wave(work, room.blocks, latency, (step, meeting))
-            + (_wave(work, last, latency, (step, meeting)) if last else 0.0),
-            _longest_block(work, latency, step + meeting),
-        ),
+        loop=max(waves + late, _longest_block(work, latency, step + meeting)),
         pipes=pipes,
         team=team_seconds(work.team_bytes, machine) * MICROSECONDS if work.team > 1 else 0.0,
     )  # fmt: skip
@@ -229,13 +234,20 @@ def _lost_bytes(work: Work, places: int, machine: Target) -> float:
     return work.again_bytes * min(1.0, max(0.0, (held - 1) / (LOST - 1)))
 
 
-def _wave(work: Work, blocks: int, latency: float, of_step: tuple[float, float]) -> float:
-    """Microseconds in which so many blocks of an SM go through their steps.  of_step: its work, and the meeting."""
-    step, meeting = of_step
-    steps = work.mean_steps
-    if starves(work, blocks, latency, step):
-        return steps * max((latency + step) / work.stages, step + meeting)
-    return latency + steps * max(blocks * step, step + meeting)
+class _Step(NamedTuple):
+    """Microseconds of one step of a part that waits by itself."""
+
+    latency: float
+    work: float
+    meeting: float
+
+
+def _wave(work: Work, blocks: int, step: _Step) -> float:
+    """Microseconds in which so many blocks of an SM go through their steps."""
+    steps, parts = work.mean_steps, blocks * work.waiting_parts
+    if starves(work, parts, step.latency, step.work):
+        return steps * max((step.latency + step.work) / work.stages, step.work + step.meeting)
+    return step.latency + steps * max(parts * step.work, step.work + step.meeting)
 
 
 def _longest_block(work: Work, latency: float, step: float) -> float:
@@ -243,6 +255,6 @@ def _longest_block(work: Work, latency: float, step: float) -> float:
     return work.serial_steps * max((latency + step) / work.stages, step) if work.block_steps else 0.0
 
 
-def starves(work: Work, blocks: int, latency: float, step: float) -> bool:
-    """Whether so many blocks of an SM wait for loads that nothing hides."""
-    return latency > (work.stages * blocks - 1) * step
+def starves(work: Work, parts: int, latency: float, step: float) -> bool:
+    """Whether so many parts of an SM's blocks wait for loads that nothing hides."""
+    return latency > (work.stages * parts - 1) * step

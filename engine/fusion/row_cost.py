@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+from engine.target.hardware import WARP
 from engine.tensorize.nodes import FRAGMENT_SIZE
 
-HEIGHTS = (128, 64, 32, 16)
-"""Rows that a block may keep whole, the most reuse of the second factor first."""
+HEIGHTS = (128, 64, 32, 16, 8)
+"""Rows that a block may keep whole, the most reuse of the second factor first; the last ones on CUDA cores only."""
 MOST_SUMS = 16384
-"""Of a tile of whole rows: 64 in the registers of each of 256 threads, and room for what is made of them."""
+"""Of a tile of whole rows: 64 in the registers of each of 256 threads, and room for what is made of them.  It has one
+for each lane of a warp."""
 WARPS, THREADS = (32, 64), (8, 8)
 """Largest parts of a tile: rows and columns of a warp on tensor cores, of a thread without them."""
 
@@ -20,9 +22,13 @@ def covering(columns: int, least: int = FRAGMENT_SIZE) -> int:
 
 
 def row_tiles(rows: int, columns: int, least: int = FRAGMENT_SIZE) -> tuple[tuple[int, int], ...]:
-    """(rows, columns) of tiles that hold whole rows of a product of so many, the highest first.  least: columns."""
+    """(rows, columns) of tiles that hold whole rows of a product of so many, the highest first.
+
+    least: rows and columns, 1 on CUDA cores.
+    """
     wide = covering(columns, least)
-    return tuple((high, wide) for high in HEIGHTS if high * wide <= MOST_SUMS and high < 2 * max(rows, FRAGMENT_SIZE))
+    fitting = (high for high in HEIGHTS if least <= high < 2 * max(rows, FRAGMENT_SIZE))
+    return tuple((high, wide) for high in fitting if WARP <= high * wide <= MOST_SUMS)
 
 
 def warp_tile(block: tuple[int, int]) -> tuple[int, int]:
@@ -33,9 +39,9 @@ def warp_tile(block: tuple[int, int]) -> tuple[int, int]:
     return rows, columns
 
 
-def thread_tile(block: tuple[int, int]) -> tuple[int, int]:
-    """Rows and columns of a thread on CUDA cores: 256 threads, 32 at least, as square as can be."""
+def thread_tile(block: tuple[int, int], threads: int = 256) -> tuple[int, int]:
+    """Rows and columns of a thread on CUDA cores: so many threads, 32 at least, as square as can be."""
     results = math.prod(block)
-    sums = min(math.prod(THREADS), max(4, results // 256), results // 32)
+    sums = min(math.prod(THREADS), max(4, results // threads), results // 32)
     columns = min(THREADS[1], block[1], 1 << (sums.bit_length() // 2))
     return min(THREADS[0], block[0], sums // columns), columns

@@ -38,8 +38,10 @@ FAMILIES: tuple[KernelFamily, ...] = (
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 
-FAR_QUICKER = 0.8
-"""Part of the advised kernel's predicted time that another may take to be advised in its place."""
+QUICKER, FAR_QUICKER = 0.95, 0.8
+"""Part of the advised kernel's predicted time that another may take to be advised in its place: one that the family's
+own estimate promises, and one of the general family.  None is looked for where the machine asks for more than the
+latter."""
 
 
 def family_of(group: FusionGroup) -> KernelFamily:
@@ -76,17 +78,20 @@ def advise(
     moved, (flops, special) = sum(compulsory_bytes(group.program)), flop_counts(group.program)
     if least_microseconds(moved, flops, special, machine) > FAR_QUICKER * own:
         return advice, kernel
-    best, chosen = own, advice
-    for decided, entries in family.rivals(group, kernel):
-        kept = without_decided(advice, decided)
+    best, chosen, made = own, advice, kernel
+    for decided, entries, promised in family.rivals(group, kernel):
+        kept, most = without_decided(advice, decided), (QUICKER if promised else FAR_QUICKER) * best
+        if promised >= most:
+            continue
+        because = f"quicker by the estimate: {own:.3g} µs for what the family {family.name} would choose else"
+        given = with_entries(kept, "map", [replace(one, because=because) for one in entries])
         try:
-            time, _ = compile_advice(with_entries(kept, "map", entries))
+            time, rival = compile_advice(given)
         except (Unsupported, OverBudget):
             continue
-        if time < FAR_QUICKER * best:
-            because = f"{time:.3g} µs predicted, {own:.3g} for what the family {family.name} would choose else"
-            best, chosen = time, with_entries(kept, "map", [replace(one, because=because) for one in entries])
-    return chosen, kernel if chosen is advice else compile_advice(chosen)[1]
+        if time < most:
+            best, chosen, made = time, given, rival
+    return chosen, made
 
 
 def advised_work(group: FusionGroup, setting: Setting) -> Work | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
@@ -43,9 +43,19 @@ class MarkMenu:
     """Whether every dimension has a number of its own for a mark."""
 
 
-def general_rival() -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
-    """The general family's kernel, as `KernelFamily.rivals` gives it."""
-    yield (), (family_mark(GENERAL),)
+class Rival(NamedTuple):
+    """Entries that may make a quicker kernel than the advised ones."""
+
+    decided: Collection[str]
+    """Marks and fields that they decide in place of what is advised."""
+    entries: Sequence[Entry]
+    promised: float = 0.0
+    """Microseconds that the estimate promises before it is compiled; 0 where that is not known."""
+
+
+def general_rival() -> Iterator[Rival]:
+    """The general family's kernel."""
+    yield Rival((), (family_mark(GENERAL),))
 
 
 class KernelFamily(ABC):
@@ -71,11 +81,10 @@ class KernelFamily(ABC):
         """
         return None
 
-    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
-        """(marks and fields that they decide in place of what is advised, entries) that may make a quicker kernel.
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[Rival]:
+        """What may be quicker than the advised kernel, which is far slower than the machine asks for.
 
-        kernel: the advised one, which is far slower than the machine asks for.  Who calls this compiles the others.
-        None where a family says nothing: what computes on tensor cores or in tiles has none.
+        Who calls this compiles them.  None where a family says nothing: products compare their tiles before.
         """
         yield from ()
 

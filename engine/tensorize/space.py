@@ -21,6 +21,12 @@ class KernelConfig:
         """The tiles of the products that the kernel computes, alike in all of them; None where it computes none."""
         return None
 
+    @property
+    def load_turns(self) -> int:
+        """Times that a thread waits for loads that its text has side by side: where the compiler issues some of them
+        behind the use of others."""
+        return 1
+
     def with_stages(self, stages: int, register_stages: int) -> KernelConfig:
         """The choice with the pipelines that the kernel got; a family whose configuration has no stages keeps this."""
         return self

@@ -96,7 +96,8 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
     moved = _bytes_moved(tile, counts)
     asked = tuple(requests_of(tile))
     again = _read_again(program, tile, counts)
-    steps = [_serial_steps(tile, body) for _, body in ranges]
+    turns = tile.config.load_turns if tile.config else 1
+    steps = [turns * _serial_steps(tile, body) for _, body in ranges]
     return Work(
         blocks=tile.grid,
         threads=tile.threads,

@@ -11,10 +11,10 @@ enum : int {
   TILE_DEPTH = 16,
   PARTS = 16,
   OWNED = 16,
-  STAGES = 2,
+  STAGES = 3,
   BLOCKS = 32,
   THREADS = 32,
-  SHARED_BYTES = 7168,
+  SHARED_BYTES = 10752,
 };
 static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
 
@@ -27,8 +27,8 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
   const Global<float> parts(parts_, 16384);  // 16 x 2 x 512, memory of this launch alone
   const Global<int> arrivals(arrivals_, 2);  // 2, memory of this launch alone, zeros before and after
   LOOM_SHARED(SHARED_BYTES);
-  const Shared<float> left_tile(shared_memory, 640);  // bytes 0 to 2559
-  const Shared<float> right_tile(shared_memory + 2560, 1152);  // bytes 2560 to 7167
+  const Shared<float> left_tile(shared_memory, 960);  // bytes 0 to 3839
+  const Shared<float> right_tile(shared_memory + 3840, 1728);  // bytes 3840 to 10751
   const int block = blockIdx.x;
   const int thread = threadIdx.x;
 
@@ -42,49 +42,52 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     #pragma unroll
     for (int n1 = 0; n1 < 4; ++n1)
       acc[n0][n1] = 0.0f;
-  // 2 stages: cp.async fills tile t + 1 while tile t is used
+  // 3 stages: cp.async fills tile t + 2 while tile t is used
   #pragma unroll
-  for (int left_share = 0; left_share < 2; ++left_share) {
-    const int left_chunk = left_share * 32 + thread;
-    const int left_outer = left_chunk / 4;
-    const int left_inner = (left_chunk % 4) * 4;
-    const int left_free = tile_number * 16 + left_outer;
-    const int left_depth = part * 80 + left_inner;
-    const bool left_inside_1 = left_free < 20;
-    async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_free * 1280 + left_depth, left_inside_1 ? 4 : 0);
+  for (int ahead = 0; ahead < 2; ++ahead) {
+    #pragma unroll
+    for (int left_share = 0; left_share < 2; ++left_share) {
+      const int left_chunk = left_share * 32 + thread;
+      const int left_outer = left_chunk / 4;
+      const int left_inner = (left_chunk % 4) * 4;
+      const int left_free = tile_number * 16 + left_outer;
+      const int left_depth = part * 80 + ahead * 16 + left_inner;
+      const bool left_inside_1 = left_free < 20;
+      async_copy<16>(left_tile, ahead * 320 + left_outer * 20 + left_inner, left, left_free * 1280 + left_depth, left_inside_1 ? 4 : 0);
+    }
+    #pragma unroll
+    for (int right_share = 0; right_share < 4; ++right_share) {
+      const int right_chunk = right_share * 32 + thread;
+      const int right_outer = right_chunk / 8;
+      const int right_inner = (right_chunk % 8) * 4;
+      const int right_depth = part * 80 + ahead * 16 + right_outer;
+      const bool right_inside_1 = right_inner < 21;
+      async_copy<16>(right_tile, ahead * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+    }
+    async_commit();
   }
-  #pragma unroll
-  for (int right_share = 0; right_share < 4; ++right_share) {
-    const int right_chunk = right_share * 32 + thread;
-    const int right_outer = right_chunk / 8;
-    const int right_inner = (right_chunk % 8) * 4;
-    const int right_depth = part * 80 + right_outer;
-    const bool right_inside_1 = right_inner < 21;
-    async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
-  }
-  async_commit();
   for (int tile = 0; tile < 5; ++tile) {
-    async_wait<0>();
+    async_wait<1>();
     barrier();
-    if (tile < 4) {
+    if (tile < 3) {
       #pragma unroll
       for (int left_share = 0; left_share < 2; ++left_share) {
         const int left_chunk = left_share * 32 + thread;
         const int left_outer = left_chunk / 4;
         const int left_inner = (left_chunk % 4) * 4;
         const int left_free = tile_number * 16 + left_outer;
-        const int left_depth = part * 80 + tile * 16 + left_inner + 16;
+        const int left_depth = part * 80 + tile * 16 + left_inner + 32;
         const bool left_inside_1 = left_free < 20;
-        async_copy<16>(left_tile, ((tile + 1) % 2) * 320 + left_outer * 20 + left_inner, left, left_free * 1280 + left_depth, left_inside_1 ? 4 : 0);
+        async_copy<16>(left_tile, ((tile + 2) % 3) * 320 + left_outer * 20 + left_inner, left, left_free * 1280 + left_depth, left_inside_1 ? 4 : 0);
       }
       #pragma unroll
       for (int right_share = 0; right_share < 4; ++right_share) {
         const int right_chunk = right_share * 32 + thread;
         const int right_outer = right_chunk / 8;
         const int right_inner = (right_chunk % 8) * 4;
-        const int right_depth = part * 80 + tile * 16 + right_outer + 16;
+        const int right_depth = part * 80 + tile * 16 + right_outer + 32;
         const bool right_inside_1 = right_inner < 21;
-        async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+        async_copy<16>(right_tile, ((tile + 2) % 3) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
       }
     }
     async_commit();
@@ -93,12 +96,12 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
       Pack<float, 4> left_part[4];
       #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        left_part[r] = left_tile.load<4>((tile % 2) * 320 + r * 80 + thread_row * 20 + depth * 4);
+        left_part[r] = left_tile.load<4>((tile % 3) * 320 + r * 80 + thread_row * 20 + depth * 4);
       }
       Pack<float, 4> right_part[4][1];
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        right_part[q][0] = right_tile.load<4>((tile % 2) * 576 + depth * 144 + q * 36 + thread_column * 4);
+        right_part[q][0] = right_tile.load<4>((tile % 3) * 576 + depth * 144 + q * 36 + thread_column * 4);
       }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {

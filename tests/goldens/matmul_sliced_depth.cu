@@ -1,11 +1,11 @@
 // matmul_0: matmul
-// S0[i < 20, j < 24, k < 640]: y[i, j] = sum(k) (left[i, k] * right[k, j])
+// S0[i < 20, j < 24, k < 320]: y[i, j] = sum(k) (left[i, k] * right[k, j])
 #include "loom.cuh"
 
 enum : int {
   ROWS = 20,
   COLUMNS = 24,
-  DEPTH = 640,
+  DEPTH = 320,
   TILE_ROWS = 16,
   TILE_COLUMNS = 32,
   TILE_DEPTH = 64,
@@ -21,8 +21,8 @@ static_assert(THREADS * OWNED == SLICES * TILE_ROWS * TILE_COLUMNS, "the threads
 extern "C" __global__ void __launch_bounds__(THREADS)
 matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, float* __restrict__ y_)
 {
-  const Global<const float> left(left_, 12800);  // 20 x 640
-  const Global<const float> right(right_, 15360);  // 640 x 24
+  const Global<const float> left(left_, 6400);  // 20 x 320
+  const Global<const float> right(right_, 7680);  // 320 x 24
   const Global<float> y(y_, 480);  // 20 x 24
   LOOM_SHARED(SHARED_BYTES);
   const Shared<float> left_tile(shared_memory, 3264);  // bytes 0 to 13055
@@ -52,7 +52,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
       const int left_free = block * 16 + left_outer;
       const int left_depth = ahead * 64 + left_inner;
       const bool left_inside_1 = left_free < 20;
-      async_copy<16>(left_tile, ahead * 1088 + left_outer * 68 + left_inner, left, left_free * 640 + left_depth, left_inside_1 ? 4 : 0);
+      async_copy<16>(left_tile, ahead * 1088 + left_outer * 68 + left_inner, left, left_free * 320 + left_depth, left_inside_1 ? 4 : 0);
     }
     #pragma unroll
     for (int right_share = 0; right_share < 4; ++right_share) {
@@ -65,10 +65,10 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     }
     async_commit();
   }
-  for (int tile = 0; tile < 10; ++tile) {
+  for (int tile = 0; tile < 5; ++tile) {
     async_wait<1>();
     barrier();
-    if (tile < 8) {
+    if (tile < 3) {
       #pragma unroll
       for (int left_share = 0; left_share < 2; ++left_share) {
         const int left_chunk = left_share * 128 + thread;
@@ -77,7 +77,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
         const int left_free = block * 16 + left_outer;
         const int left_depth = tile * 64 + left_inner + 128;
         const bool left_inside_1 = left_free < 20;
-        async_copy<16>(left_tile, ((tile + 2) % 3) * 1088 + left_outer * 68 + left_inner, left, left_free * 640 + left_depth, left_inside_1 ? 4 : 0);
+        async_copy<16>(left_tile, ((tile + 2) % 3) * 1088 + left_outer * 68 + left_inner, left, left_free * 320 + left_depth, left_inside_1 ? 4 : 0);
       }
       #pragma unroll
       for (int right_share = 0; right_share < 4; ++right_share) {

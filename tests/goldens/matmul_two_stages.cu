@@ -1,11 +1,11 @@
 // matmul_0: matmul
-// S0[i < 20, j < 24, k < 40]: y[i, j] = sum(k) (left[i, k] * right[k, j])
+// S0[i < 20, j < 24, k < 32]: y[i, j] = sum(k) (left[i, k] * right[k, j])
 #include "loom.cuh"
 
 enum : int {
   ROWS = 20,
   COLUMNS = 24,
-  DEPTH = 40,
+  DEPTH = 32,
   TILE_ROWS = 16,
   TILE_COLUMNS = 32,
   TILE_DEPTH = 16,
@@ -20,8 +20,8 @@ static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the 
 extern "C" __global__ void __launch_bounds__(THREADS)
 matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, float* __restrict__ y_)
 {
-  const Global<const float> left(left_, 800);  // 20 x 40
-  const Global<const float> right(right_, 960);  // 40 x 24
+  const Global<const float> left(left_, 640);  // 20 x 32
+  const Global<const float> right(right_, 768);  // 32 x 24
   const Global<float> y(y_, 480);  // 20 x 24
   LOOM_SHARED(SHARED_BYTES);
   const Shared<float> left_tile(shared_memory, 640);  // bytes 0 to 2559
@@ -45,8 +45,8 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     const int left_inner = (left_chunk % 4) * 4;
     const int left_free = block * 16 + left_outer;
     const int left_depth = left_inner;
-    const bool left_inside_1 = left_free < 20 && left_depth < 37;
-    async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_free * 40 + left_depth, left_inside_1 ? 4 : 0);
+    const bool left_inside_1 = left_free < 20;
+    async_copy<16>(left_tile, left_outer * 20 + left_inner, left, left_free * 32 + left_depth, left_inside_1 ? 4 : 0);
   }
   #pragma unroll
   for (int right_share = 0; right_share < 4; ++right_share) {
@@ -54,14 +54,14 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     const int right_outer = right_chunk / 8;
     const int right_inner = (right_chunk % 8) * 4;
     const int right_depth = right_outer;
-    const bool right_inside_1 = right_inner < 21 && right_depth < 40;
+    const bool right_inside_1 = right_inner < 21;
     async_copy<16>(right_tile, right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
   }
   async_commit();
-  for (int tile = 0; tile < 3; ++tile) {
+  for (int tile = 0; tile < 2; ++tile) {
     async_wait<0>();
     barrier();
-    if (tile < 2) {
+    if (tile == 0) {
       #pragma unroll
       for (int left_share = 0; left_share < 2; ++left_share) {
         const int left_chunk = left_share * 32 + thread;
@@ -69,8 +69,8 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
         const int left_inner = (left_chunk % 4) * 4;
         const int left_free = block * 16 + left_outer;
         const int left_depth = tile * 16 + left_inner + 16;
-        const bool left_inside_1 = left_free < 20 && left_depth < 37;
-        async_copy<16>(left_tile, ((tile + 1) % 2) * 320 + left_outer * 20 + left_inner, left, left_free * 40 + left_depth, left_inside_1 ? 4 : 0);
+        const bool left_inside_1 = left_free < 20;
+        async_copy<16>(left_tile, tile * 320 + left_outer * 20 + left_inner + 320, left, left_free * 32 + left_depth, left_inside_1 ? 4 : 0);
       }
       #pragma unroll
       for (int right_share = 0; right_share < 4; ++right_share) {
@@ -78,8 +78,8 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
         const int right_outer = right_chunk / 8;
         const int right_inner = (right_chunk % 8) * 4;
         const int right_depth = tile * 16 + right_outer + 16;
-        const bool right_inside_1 = right_inner < 21 && right_depth < 40;
-        async_copy<16>(right_tile, ((tile + 1) % 2) * 576 + right_outer * 36 + right_inner, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
+        const bool right_inside_1 = right_inner < 21;
+        async_copy<16>(right_tile, tile * 576 + right_outer * 36 + right_inner + 576, right, right_depth * 24 + right_inner, right_inside_1 ? 4 : 0);
       }
     }
     async_commit();

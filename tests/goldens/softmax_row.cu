@@ -11,8 +11,8 @@ enum : int {
   SHARERS = 8,
   CHUNKS = 1,
   VECTOR = 8,
-  BLOCKS = 1,
-  THREADS = 64,
+  BLOCKS = 2,
+  THREADS = 32,
 };
 static_assert(CHUNKS * SHARERS * VECTOR >= COLUMNS, "the sharers of a row reach all of it");
 static_assert(BLOCKS * (THREADS / SHARERS) >= ROWS, "every row has a block");
@@ -26,7 +26,7 @@ softmax_0(const f16* __restrict__ x_, f16* __restrict__ y_)
   const int thread = threadIdx.x;
 
   const int lane = thread % 8;
-  const int row_of_thread = block * 8 + thread / 8;
+  const int row_of_thread = block * 4 + thread / 8;
   const bool row_exists = row_of_thread < 6;
   const int row = fn_min(row_of_thread, 5);
   float y_max_acc = NEG_INF;

@@ -70,12 +70,12 @@ KERNELS: dict[str, tuple[list[Node], Shapes, dict[str, np.ndarray]]] = {
     "transpose": ([("Transpose", ["x"], ["t"], {}), ("Neg", ["t"], ["y"], {})], {"x": ("float32", (20, 40))}, {}),
     "matmul_two_stages": (
         [("MatMul", ["left", "right"], ["y"], {})],
-        {"left": ("float32", (20, 40)), "right": ("float32", (40, 24))},
+        {"left": ("float32", (20, 32)), "right": ("float32", (32, 24))},
         {},
     ),
     "matmul_sliced_depth": (
         [("MatMul", ["left", "right"], ["y"], {})],
-        {"left": ("float32", (20, 640)), "right": ("float32", (640, 24))},
+        {"left": ("float32", (20, 320)), "right": ("float32", (320, 24))},
         {},
     ),
     "matmul_shared_depth": (

@@ -251,9 +251,9 @@ def test_rows_agree_with_numpy(case: Callable[[], Case], order: str, tmp_path: P
     ("lines", "expected"),
     [
         (("all @ k: mark stages 3", "all @ k: mark register_stages 2", "all @ k: mark tile 16"), (3, 1)),
-        (("all @ i: mark block 32", "all @ j: mark warp 32", "all @ k: mark slices 2"), (2, 2)),
+        (("all @ i: mark block 32", "all @ j: mark warp 32", "all @ k: mark slices 2"), (3, 2)),
         (("all @ i: mark block 16", "all @ k: mark split_k 2"), (2, 1)),
-        (("all @ i: mark warp 16", "all @ j: mark warp 128"), (2, 1)),
+        (("all @ i: mark warp 16", "all @ j: mark warp 128"), (3, 1)),
     ],
     ids=["stages", "slices", "blocks that share the depth", "warps of 64 columns"],
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from engine.fusion.kinds import ATTENTION, CHAINED
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.attention.advise import attention_group
 from engine.kernels.attention.advise_chain import chained_group
 from engine.kernels.attention.lower import lower_attention
 from engine.kernels.attention.nest import attention_nest, chained_nest
-from engine.kernels.attention.space import attention_tasks
-from engine.kernels.family import KernelFamily, Setting
+from engine.kernels.attention.space import attention_tasks, promised_best
+from engine.kernels.family import KernelFamily, Rival, Setting
 from engine.kernels.intrinsic import marked_intrinsic
 from engine.kernels.marks import Marks
 from engine.kernels.nodes import Compile, Kernel
@@ -35,6 +37,13 @@ class AttentionFamily(KernelFamily):
         if group.kind == CHAINED.name:
             return chained_group(group, setting, compile_group)
         return attention_group(group, setting.machine, setting.numerics)
+
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[Rival]:
+        """As `KernelFamily` says: other tiles, and other numbers of blocks that share the keys."""
+        found = None if group.kind == CHAINED.name else promised_best(group, kernel)
+        if found is not None:
+            template, program = found
+            yield Rival(template.decided, template.entries(program), template.rank(program))
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:
         """As `KernelFamily` says."""

@@ -4,6 +4,7 @@ keys, for each instruction.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from engine.kernels.attention.lower import INSTRUCTION, AttentionConfig
 from engine.kernels.gemm.space import CUDA_CORES
 from engine.kernels.mma_fragments import SHARERS as FRAGMENT_SHARERS
 from engine.kernels.nodes import Compile, Kernel
-from engine.kernels.prune import PruningRule, asked_intrinsic, make_task
+from engine.kernels.prune import PruningRule, asked_intrinsic, first, make_task
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -228,6 +229,32 @@ _FIXED: dict[str, Value] = {
 }  # fmt: skip
 """Every dimension: queries of a block, of a warp (thread), keys of a tile, tiles and sets of fragments under way, and
 blocks that share the keys."""
+
+
+def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[AttentionTemplate, Program] | None:
+    """The program of least estimate of a small part of the space, on the cores that `kernel` runs on: one tile of keys
+    under way, or two; None where no program keeps all rules."""
+    found = attention_of(group.program)
+    used = kernel.tile.intrinsic
+    template = AttentionTemplate(
+        group, kernel, INTRINSICS[used] if used else None, found, DTYPES[group.program.arrays[found.weights].dtype]
+    )
+    owns = OWN_ON_TENSOR_CORES if used else OWN_ON_CUDA_CORES
+    tiles = itertools.product(QUERIES, owns) if found.queries else ((INSTRUCTION, template.standing.own),)
+    splits = (kernel.tile.team,) if _why_not_shared(template) else SPLITS
+    checks, promised = _checks(template), []
+    for (queries, own), keys, split in itertools.product(tiles, KEYS, splits):
+        program = _program(template, queries, own, keys, split)
+        if first(checks, program) is None and template.work(program).shared_bytes <= template.machine.shared_limit:
+            promised.append(program)
+    return (template, min(promised, key=template.rank)) if promised else None
+
+
+def _program(template: AttentionTemplate, queries: int, own: int, keys: int, split: int) -> Program:
+    """With two tiles under way where a block has two."""
+    values = {**_FIXED, "queries": queries, "own": own, "keys": keys, "split_k": split}
+    steps = template.steps(Program(template.name, tuple(values.items())))
+    return Program(template.name, tuple({**values, "stages": min(2, steps)}.items()))
 
 
 def attention_tasks(group: FusionGroup, kernel: Kernel, compile_group: Compile) -> tuple[list[Task], list[Refused]]:

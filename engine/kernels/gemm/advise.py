@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,19 @@ from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.outer_loops import outer_entries
 from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches, window_axes
 from engine.kernels.gemm.promise import floor_of, fused_gemm
-from engine.kernels.gemm.tiles import Floor, Loop, Promise, Tile, candidates, promised_best
+from engine.kernels.gemm.tiles import (
+    CORE_TILES,
+    SLICES,
+    TILES,
+    Floor,
+    Loop,
+    Promise,
+    Tile,
+    candidates,
+    pipelines,
+    promised_best,
+    promised_pipeline,
+)
 from engine.kernels.gemm.work import work
 from engine.kernels.intrinsic import has_instruction
 from engine.kernels.preferences import preferences
@@ -48,32 +61,9 @@ DEPTH_BYTES = 64
 """Of one row of a tile: 32 halves, two steps of an instruction for each barrier."""
 MOST_SINGLE = 32
 """Depths of a tile whose elements go one by one through registers, of which a thread has so many."""
-TILES = (
-    Tile((128, 128), (64, 64)),
-    Tile((128, 128), (64, 32)),
-    Tile((128, 64), (64, 32)),
-    Tile((128, 64), (32, 32)),
-    Tile((64, 64), (64, 64)),
-    Tile((64, 64), (64, 32)),
-    Tile((64, 64), (32, 32)),
-    Tile((64, 32), (32, 16)),
-    Tile((32, 32), (32, 32)),
-    Tile((32, 32), (16, 16)),
-)
-"""Largest reuse first; 8 to 128 sums to a thread."""
 WHOLE = "every warp spans the block's tile"
 MOST_WINDOWS = 2
 """Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
-CORE_TILES = (
-    Tile((128, 128), (8, 8)),
-    Tile((128, 64), (8, 8)),
-    Tile((64, 64), (8, 8)),
-    Tile((32, 64), (8, 8)),
-    Tile((64, 64), (4, 4)),
-    Tile((32, 32), (4, 4)),
-    Tile((16, 32), (4, 4)),
-)
-"""On CUDA cores, with parts of a thread in place of a warp's: largest reuse first."""
 
 
 def row_pins(program: TensorProgram) -> Advice:
@@ -151,6 +141,7 @@ class ProductPack:
         floor = floor_of(gemms, moved, machine)
         promise = cache(lambda config: model_microseconds(side_by_side(works_of(config), moved), machine))
         best, _ = promised_best(common, promise, floor)
+        best = promised_pipeline(best, first.pipelines(best), promise)
         choices = [_BlockTiles(one, promise, floor, best) for one in fitting]
         return ProductPack(programs, choices, works_of(best), moved)
 
@@ -233,6 +224,11 @@ class _Fitting:
             choices = _without_spills(choices, gemm.problem)
         return _Fitting(axes, intrinsic, machine, gemm, loop, tiles, choices)
 
+    def pipelines(self, config: GemmConfig) -> list[GemmConfig]:
+        """The same tiles with other depths and buffers."""
+        found = [config, *pipelines(config, self.loop)]
+        return _without_spills(found, self.gemm.problem) if self.intrinsic else found
+
     @property
     def is_made(self) -> bool:
         """Whether a kernel of these tiles is what comes of asking for them."""
@@ -256,6 +252,7 @@ class _BlockTiles:
         promise = cache(lambda config: model_microseconds(work(gemm, config, machine), machine))
         floor = floor_of([gemm], gemm.dram_bytes, machine)
         best, _ = promised_best(fitting.configs, promise, floor)
+        best = promised_pipeline(best, fitting.pipelines(best), promise)
         return _BlockTiles(fitting, promise, floor, best)
 
     def others(self) -> list[GemmConfig]:
@@ -306,7 +303,7 @@ class _BlockTiles:
             alone = promised_best(whole, self.promise, self.floor)[1]
             why_split = f"{blocks} tiles on {sms} SMs: {time}, {alone:.3g} where no blocks share a depth"
             entries.append(mark(*along, "split_k", config.split_k, why_split))
-        entries.append(mark(*along, "tile", config.block[2], _why_depth(config, fitting.loop, intrinsic)))
+        entries.append(mark(*along, "tile", config.block[2], _why_depth(config, intrinsic)))
         return entries + (raster_entries(axes, config.block[:2], sms) if intrinsic else [])
 
 
@@ -318,19 +315,20 @@ def _intrinsic(axes: GemmAxes, intrinsic: Intrinsic, chosen: GemmConfig) -> Entr
     return Entry(names, axes.depth[-1].name, "mark", ("intrinsic", intrinsic.name), because=because)
 
 
-def _why_depth(chosen: GemmConfig, loop: Loop, intrinsic: Intrinsic | None) -> str:
+def _why_depth(chosen: GemmConfig, intrinsic: Intrinsic | None) -> str:
     if intrinsic is None:
         return "a tile of both factors in shared memory"
     slices = f" and slice, {chosen.slices} slices" if chosen.slices > 1 else ""
     row_bytes = chosen.block[2] * intrinsic.element_bytes
-    return f"{loop.tile // intrinsic.k} steps of {intrinsic.k} to a barrier{slices}, rows of {row_bytes} bytes"
+    steps = chosen.block[2] // chosen.slices // intrinsic.k
+    return f"{steps} steps of {intrinsic.k} to a barrier{slices}, rows of {row_bytes} bytes"
 
 
 def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
     sizes, windows = axes.sizes[:2], window_axes(axes.statement)
-    # Where copies go element by element, twice the threads share the addresses of the largest tile.
-    tiles: Sequence[Tile] = TILES[1:] if windows else TILES
+    # Where copies go element by element, twice the threads share the addresses of large tiles.
+    tiles: Sequence[Tile] = [t for t in TILES if max(t.block) <= 64 or t.warp != (64, 64)] if windows else TILES
     if axes.has_whole_rows:
         tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
     fitted = list(dict.fromkeys(_fit_warps(tile, sizes, axes.siblings) for tile in tiles))
@@ -353,7 +351,9 @@ def _thread_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     """The same on CUDA cores."""
     m, n, _ = axes.sizes
     if axes.has_whole_rows:
-        return [Tile(block, thread_tile(block)) for block in row_tiles(m, n, least=1)]
+        threads = (256, 256 // SLICES[-1])  # as many where slices of the depth have a set each
+        found = itertools.product(row_tiles(m, n, least=1), threads)
+        return list(dict.fromkeys(Tile(block, thread_tile(block, of_slice)) for block, of_slice in found))
     return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in CORE_TILES))
 
 
@@ -378,12 +378,10 @@ def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intri
     along = ((axes.statement.name,), axes.depth[-1].name)
     tiles = axes.rounds * -(-axes.sizes[2] // chosen.block[2])
     tiles = -(-tiles // chosen.split_k)  # each block walks its own part of the depth
-    because = {
-        1: "one tile: there is nothing to overlap",
-        2: f"the copy of one tile runs under the use of the other; {tiles} tiles do not fill a longer pipeline",
-        3: f"two copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
-        4: f"three copies are under way while a tile is used: {tiles} tiles hide the latency of global memory",
-    }[chosen.stages]
+    because = f"{chosen.stages - 1} copies are under way while a tile is used, of {tiles} tiles"
+    if chosen.stages <= 2:
+        alone = "one tile: there is nothing to overlap"
+        because = alone if chosen.stages == 1 else f"the copy of one of {tiles} tiles runs under the use of the other"
     if intrinsic and tiles > 1 and any(reach.is_single for reach in reaches(program, chosen.outer)):
         because = "elements go one by one through registers, which hold one tile: it is loaded while another is used"
     entries = [mark(*along, "stages", chosen.stages, because)]

@@ -19,7 +19,7 @@ from engine.kernels.gemm.entries import entries_of, raster_entries
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile
-from engine.kernels.gemm.tiles import SLICES, SPLITS
+from engine.kernels.gemm.tiles import MOST_CORE_STAGES, MOST_STAGES, SLICES, SPLITS
 from engine.kernels.gemm.work import work
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import Named, PruningRule, first, promising, prune, user_check
@@ -61,14 +61,14 @@ DECIDED = frozenset(
 
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
-STAGES, SETS = (1, 2, 3, 4, 5, 6), (1, 2, 4)
+STAGES, SETS = tuple(range(1, MOST_STAGES + 1)), (1, 2, 4)
 FEW_SPLITS = tuple(n for n in SPLITS if n <= 8 and n.bit_count() == 1)
 """What is tried of `SPLITS` beside the adviser's: each number more doubles the programs of a deep product."""
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
 CORE_SLICES = (1, 4)
 """On CUDA cores, where a search has the most programs: each number more would add as many again."""
-CORE_STAGES = (1, 2, 3)
+CORE_STAGES = tuple(range(1, MOST_CORE_STAGES + 1))
 """Two copies ahead hide all latency behind the arithmetic of CUDA cores."""
 FEWEST_STEPS = 4
 """Tiles of depth that each slice must have left."""
@@ -178,7 +178,9 @@ def situation(template: GemmTemplate, now: GemmConfig | None = None) -> Situatio
     else:
         offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": CORE_STAGES}
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
-        offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
+        rows, columns = now.part if now else (1, 1)
+        tiles = {"row_tiles": tuple(sorted({*CORE_TILES, rows})), "column_tiles": tuple(sorted({*CORE_TILES, columns}))}
+        offers[TILING] = {**threads, **tiles}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
     return Situation(template.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 

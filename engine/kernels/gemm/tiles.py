@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from engine.kernels.gemm.limits import exchanged_bytes
@@ -23,21 +24,25 @@ Floor = Callable[[GemmConfig], float]
 
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-FEWEST_WARPS, MOST_WARPS = 4, 16
-"""Of a block: one for each scheduler of an SM; 512 threads leave each of them 128 registers."""
+FEWEST_WARPS, MOST_WARPS = 2, 16
+"""Of a block: a barrier of one warp alone hides nothing; 512 threads leave each of them 128 registers."""
+LEAST_DEPTH = 4
+"""Of a tile on CUDA cores."""
 FEWEST_TILES = 4
 """Of the depth to a block or a slice of it: they fill a pipeline."""
 MOST_SUMS = 2**23
 """That all blocks of a split product leave to each other: 32 MB of float32 stay in L2."""
 MOST_BLOCKS = 8
 """For each SM, past which blocks that share a depth fill it no better."""
-NEAR = 1.05
+MOST_STAGES, MOST_CORE_STAGES = 6, 3
+"""Buffers of a pipeline on tensor cores, and on CUDA cores, behind whose arithmetic two copies ahead are hidden."""
+NEAR = 1.03
 """Promises this close are one for a model that nothing calibrates: the simpler kernel is taken."""
 
 
 def stages_of(tiles: int, on_tensor_cores: bool = True) -> int:
     """Buffers of a pipeline through shared memory that a loop of so many tiles fills."""
-    return 1 if tiles < 2 else 2 if tiles < 8 else 4 if on_tensor_cores else 3
+    return min(tiles, 4 if on_tensor_cores else MOST_CORE_STAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,40 @@ class Tile:
     def warps(self) -> int:
         """Of the block."""
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
+
+
+TILES = (
+    Tile((256, 128), (64, 64)),
+    Tile((128, 256), (64, 64)),
+    Tile((128, 128), (64, 64)),
+    Tile((128, 128), (64, 32)),
+    Tile((256, 64), (64, 64)),
+    Tile((64, 256), (64, 64)),
+    Tile((128, 64), (64, 64)),
+    Tile((64, 128), (64, 64)),
+    Tile((128, 64), (64, 32)),
+    Tile((128, 64), (32, 32)),
+    Tile((64, 64), (64, 64)),
+    Tile((64, 64), (64, 32)),
+    Tile((64, 64), (32, 32)),
+    Tile((64, 32), (32, 16)),
+    Tile((32, 32), (32, 32)),
+    Tile((32, 32), (16, 16)),
+)
+"""Largest reuse first; 8 to 128 sums to a thread."""
+CORE_TILES = (
+    Tile((128, 128), (16, 8)),
+    Tile((128, 128), (8, 8)),
+    Tile((256, 64), (8, 8)),
+    Tile((64, 256), (8, 8)),
+    Tile((128, 64), (8, 8)),
+    Tile((64, 64), (8, 8)),
+    Tile((32, 64), (8, 8)),
+    Tile((64, 64), (4, 4)),
+    Tile((32, 32), (4, 4)),
+    Tile((16, 32), (4, 4)),
+)
+"""On CUDA cores, with parts of a thread in place of a warp's: largest reuse first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +132,33 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
                 yield GemmConfig(plain.block, plain.part, stages, sets, slices, split)
 
 
+def pipelines(config: GemmConfig, loop: Loop) -> Iterator[GemmConfig]:
+    """The same tiles with half and twice their depth, and with other numbers of buffers."""
+    if loop.through_registers:
+        return
+    for depth in (loop.tile, loop.tile // 2, 2 * loop.tile):
+        block, sets = (*config.block[:2], depth * config.slices), 2 if depth > loop.step > 0 else 1
+        tiles = loop.rounds * -(-loop.size // block[2])
+        mine = -(-tiles // config.split_k)
+        if depth < max(loop.step, LEAST_DEPTH) or depth > loop.size or -(-tiles // mine) != config.split_k:
+            continue
+        for stages in range(2, min(mine, MOST_STAGES if loop.step else MOST_CORE_STAGES) + 1):
+            yield replace(config, block=block, stages=stages, register_stages=sets)
+
+
+def promised_pipeline(config: GemmConfig, others: Iterable[GemmConfig], promise: Promise) -> GemmConfig:
+    """That of least time of these tiles; the given one where none is much faster."""
+    times: dict[GemmConfig, float] = {config: promise(config) / NEAR}
+    for other in others:
+        with suppress(Unsupported):
+            times.setdefault(other, promise(other))
+    return min(times, key=times.__getitem__)
+
+
 def promised_best(choices: Iterable[GemmConfig], promise: Promise, floor: Floor) -> tuple[GemmConfig, float]:
     """(the simplest of the best, its microseconds): who shares a depth must be worth it, blocks more than slices.
 
-    Blocks of fewer than four warps are taken where there is nothing else.
+    Blocks of one warp are taken where there is nothing else.
     """
     offered, known, least = tuple(choices), dict[GemmConfig, float](), math.inf
     for at_least, config in sorted(((floor(one), one) for one in offered), key=itemgetter(0)):

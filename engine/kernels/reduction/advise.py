@@ -117,11 +117,19 @@ def _rows(reductions: list[Statement], program: TensorProgram, machine: Target) 
     if lanes == 1 == vector and columns > ROW_ELEMENTS:
         reason = "loads of one result wait for each other in a loop; written out, they are under way together"
         entries.append(mark(names, "innermost", "unroll", columns, reason))
-    per_block = max(1, min(DEFAULT_THREADS // lanes, rows)) if lanes <= WARP else 1
+    per_block = rows_of_block(lanes, rows, machine)
     if first.parallel:
         everyone = tuple(s.name for s in program.statements)
         entries.append(mark(everyone, "outermost", "block", per_block, f"rows are independent, {per_block} a block"))
     return entries
+
+
+def rows_of_block(lanes: int, rows: int, machine: Target) -> int:
+    """Rows that a block of the usual size takes where so many threads share each: fewer where SMs would have none."""
+    if lanes > WARP:
+        return 1
+    spread = 1 << (-(-rows // machine.sm_count) - 1).bit_length()
+    return min(DEFAULT_THREADS // lanes, rows, max(WARP // lanes, spread))
 
 
 def _columns(reductions: list[Statement]) -> list[Entry]:

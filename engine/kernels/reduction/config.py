@@ -19,7 +19,13 @@ from engine.kernels.loop_nest import Nest
 from engine.kernels.marks import Marks, divisor_of, power_up_to
 from engine.support.errors import Unsupported
 from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, VECTOR_BYTES, WARP
-from engine.target.registers import HELD_ELEMENTS, MAX_PRIVATE, REDUCTION_RESERVE, VALUE_REGISTERS
+from engine.target.registers import (
+    HELD_ELEMENTS,
+    MAX_PRIVATE,
+    REDUCTION_RESERVE,
+    VALUE_REGISTERS,
+    WORDS_UNDER_WAY,
+)
 from engine.target.teams import whole_parts
 from engine.tensor.access import vector_limit
 from engine.tensor.live_values import most_alive, overwritten_before
@@ -109,6 +115,12 @@ class ReductionConfig(KernelConfig):
     """Groups of rows that a block takes one after the other."""
     stages: int
     """Groups of rows in shared memory at once; 1 without turns."""
+
+    @property
+    def load_turns(self) -> int:
+        """See `KernelConfig`: what is kept in registers is loaded at once."""
+        side_by_side = self.layout.vector * (self.layout.strip if self.layout.is_unrolled else 1)
+        return 1 if self.kept else -(-side_by_side // WORDS_UNDER_WAY)
 
     def with_stages(self, stages: int, register_stages: int) -> ReductionConfig:
         """See `KernelConfig`."""

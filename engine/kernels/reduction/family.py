@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 
 from engine.cost.estimate import model_microseconds
 from engine.fusion.kinds import COLUMN_REDUCTION, ROW_REDUCTION
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.advice import with_content
-from engine.kernels.family import KernelFamily, MarkMenu, Setting, general_rival
+from engine.kernels.family import KernelFamily, MarkMenu, Rival, Setting, general_rival
 from engine.kernels.gemm.mapping_tasks import refused_mappings
 from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import Marks
@@ -20,7 +20,7 @@ from engine.kernels.reduction.config import ReductionConfig
 from engine.kernels.reduction.lower import lower_reduction
 from engine.kernels.reduction.space import promised_best, row_tasks
 from engine.kernels.space import Space
-from engine.recipe import Advice, Entry, Recipe
+from engine.recipe import Advice, Recipe
 from engine.scheduling.nodes import ScheduleTree
 from engine.support.errors import OverBudget, Unsupported
 from engine.tile.nodes import TileProgram
@@ -53,7 +53,7 @@ class ReductionFamily(KernelFamily):
 
         return with_content(best_first(mapped, measure))
 
-    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[Rival]:
         """As `KernelFamily` says: threads that share a row or a column, and how much of it is written out."""
         config = kernel.tile.config
         # Threads that each make results by themselves, as of a depthwise convolution, need no exchange: they stay.
@@ -61,7 +61,7 @@ class ReductionFamily(KernelFamily):
         found = None if is_alone else promised_best(group, kernel)
         if found is not None:
             way, program = found
-            yield way.decided, way.entries(program)
+            yield Rival(way.decided, way.entries(program), way.rank(program))
         yield from general_rival()
 
     def lower(self, group: FusionGroup, tree: ScheduleTree, setting: Setting) -> TileProgram:

@@ -18,10 +18,9 @@ from engine.fusion.nodes import AGAIN, REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.loop_nest import Nest, loop_nest
-from engine.kernels.marks import DEFAULT_THREADS
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, first, make_task
-from engine.kernels.reduction.advise import COMPETING
+from engine.kernels.reduction.advise import COMPETING, rows_of_block
 from engine.kernels.reduction.block_reduce import parts_bytes
 from engine.kernels.reduction.config import (
     MOST_JOINS,
@@ -170,7 +169,8 @@ class RowPrograms(KernelTemplate):
         layout, turns = config.layout, config.turns
         moved, meeting = self.thread_bytes(config), self.thread_bytes(config, MEETING)
         blocks, teams = layout.blocks * layout.parts // turns, layout.blocks if layout.parts > 1 else 0
-        of_thread = layout.vector * (layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1)
+        side_by_side = layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1
+        of_thread = -(-layout.vector * side_by_side // config.load_turns)
         steps = 1 if config.kept else layout.strips * (1 if layout.is_unrolled else layout.strip)
         warps = -(-layout.threads // WARP)
         requested = layout.threads * (blocks * moved.outside + teams * meeting.outside)
@@ -178,7 +178,7 @@ class RowPrograms(KernelTemplate):
             self.kernel.facts,
             blocks=blocks,
             threads=layout.threads,
-            serial_steps=steps * turns,
+            serial_steps=steps * config.load_turns * turns,
             stages=config.stages,
             shared_bytes=layout.threads * moved.copied // turns * config.stages + self._scratch(layout),
             shared_bytes_moved=layout.threads * (blocks * moved.shared + teams * meeting.shared),
@@ -254,8 +254,8 @@ def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Prog
         vectors = dict.fromkeys((choices["vector"][-1], choices["vector"][0]))
         for sharers, vector in itertools.product(choices["sharers"], vectors):
             assert isinstance(sharers, int) and isinstance(vector, int)
-            rows = max(1, DEFAULT_THREADS // sharers) if way.by_row and sharers <= WARP else 1
-            chosen = {"sharers": sharers, "vector": vector, "rows": min(rows, way.kept)}
+            rows = rows_of_block(sharers, way.kept, way.machine) if way.by_row else 1
+            chosen = {"sharers": sharers, "vector": vector, "rows": rows}
             offered = itertools.product(choices.get("parts", (1,)), choices.get("staging", (REGISTER,)))
             for parts, staging in offered:
                 values = {**_FIXED, **chosen, "parts": parts, "staging": staging}

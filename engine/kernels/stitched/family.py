@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 
 from engine.fusion.kinds import STITCHED
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.family import KernelFamily, Setting, general_rival
+from engine.kernels.family import KernelFamily, Rival, Setting, general_rival
 from engine.kernels.gemm.mapping_tasks import refused_mappings
 from engine.kernels.loop_nest import block_nest
 from engine.kernels.marks import Marks
@@ -15,7 +15,7 @@ from engine.kernels.space import Space
 from engine.kernels.stitched.advise import stitch_scenarios
 from engine.kernels.stitched.lower import lower_stitched
 from engine.kernels.stitched.space import stitched_tasks
-from engine.recipe import Advice, Entry
+from engine.recipe import Advice
 from engine.scheduling.nodes import ScheduleTree
 from engine.tile.nodes import TileProgram
 
@@ -33,7 +33,7 @@ class StitchedFamily(KernelFamily):
         """As `KernelFamily` says."""
         return (stitch_scenarios(group, setting, compile_group),)
 
-    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[tuple[Collection[str], Sequence[Entry]]]:
+    def rivals(self, group: FusionGroup, kernel: Kernel) -> Iterator[Rival]:
         """As `KernelFamily` says: the general one."""
         return general_rival()
 
