@@ -188,7 +188,7 @@ def model_times(work: Work, machine: Target) -> ModelTimes:
     lost = _lost_bytes(work, sms * room.blocks, machine)
     full, left = divmod(work.blocks, sms * room.blocks)
     last = -(-left // sms)
-    of_step = _Step(latency, step, meeting)
+    of_step = _StepTimes(latency, step, meeting)
     waves = full * _wave(work, room.blocks, of_step) + (_wave(work, last, of_step) if last else 0.0)
     first = (room.blocks if full else last) * parts
     late = arrival * (first * min(work.stages, steps) - 1) if starves(work, first, latency, step) else 0.0
@@ -234,7 +234,7 @@ def _lost_bytes(work: Work, places: int, machine: Target) -> float:
     return work.again_bytes * min(1.0, max(0.0, (held - 1) / (LOST - 1)))
 
 
-class _Step(NamedTuple):
+class _StepTimes(NamedTuple):
     """Microseconds of one step of a part that waits by itself."""
 
     latency: float
@@ -242,7 +242,7 @@ class _Step(NamedTuple):
     meeting: float
 
 
-def _wave(work: Work, blocks: int, step: _Step) -> float:
+def _wave(work: Work, blocks: int, step: _StepTimes) -> float:
     """Microseconds in which so many blocks of an SM go through their steps."""
     steps, parts = work.mean_steps, blocks * work.waiting_parts
     if starves(work, parts, step.latency, step.work):
