@@ -31,6 +31,9 @@ def contiguous_along(where: Index, run: Sequence[str], width: int, extents: Mapp
     """
     if width == 1:
         return True
+    # Lanes walk the last iterator, one of one point aside: neighbours lie as far apart as its points do.
+    if run and extents[run[-1]] > 1 and stride(where, run[-1]) not in (1, None):
+        return False
     split = _in_lanes(where, run, width, extents)
     if split is None or split.coefficient(_LANE) != 1 or split.constant % width:
         return False

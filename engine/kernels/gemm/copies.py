@@ -76,8 +76,11 @@ def reach_of(access: Access, arrays: Mapping[str, Array], side: Run, depth: Run,
 
     def is_vector(run: Run, width: int) -> bool:
         """Whether neighbours are one vector, all of them there or none."""
-        is_whole = all(uniform_along(guard.index, run, width, extents) for guard in access.guards)
-        return width == 1 or (contiguous_along(where, run, width, extents) and is_whole)
+        if width == 1:
+            return True
+        return contiguous_along(where, run, width, extents) and all(
+            uniform_along(guard.index, run, width, extents) for guard in access.guards
+        )
 
     def nearness(run: Run) -> tuple[float, int]:
         """Distance of neighbours; where two directions step as far, the longer one has fewer jumps."""
