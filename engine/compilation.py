@@ -22,7 +22,7 @@ from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.fusion.partition import FusionRequest
 from engine.fusion.stitching.nodes import Fixed
 from engine.kernels import families
-from engine.kernels.advised import AdvisedKernels
+from engine.kernels.advised import AdvisedKernels, keep_last
 from engine.kernels.families import family_of, lower
 from engine.kernels.family import Setting
 from engine.kernels.general.family import GENERAL_FAMILY
@@ -82,9 +82,7 @@ def default_recipe(
         found = {group.name: default_cpu_recipe(group, name).groups[group.name] for group in groups}
         return Recipe(target=name, numerics=numerics, groups=found)
     setting = Setting(find_target(target or what.target), numerics)
-    stamp, found = _stamp(setting.machine.name, setting.numerics), {}
-    for group in groups:
-        found[group.name], _ = _advise(group, setting, stamp)
+    found = {group.name: _advise(group, setting)[0] for group in groups}
     return Recipe(target=setting.machine.name, numerics=setting.numerics, groups=found)
 
 
@@ -96,37 +94,26 @@ def _stamp(target: str, numerics: Mapping[str, str]) -> tuple[Hashable, ...]:
 def default_work(group: FusionGroup) -> Work | None:
     """What one launch of a group's kernel does under its advisers' recipe; None where they advise none that there is.
 
-    Cached by the structure of the group's program: what was found to judge a group is not looked for again to predict
-    the plan, nor when the graph is fused again.
+    Cached by the structure of the group's program, for predictions of the plan and further fusions of the graph.
     """
-    stamp = _stamp(group.target, group.numerics)
-    key = structure_of(group.program, group.kind), *stamp
+    key = structure_of(group.program, group.kind), *_stamp(group.target, group.numerics)
     if key not in _works:
         setting = Setting(find_target(group.target), group.numerics)
         try:
             work = families.advised_work(group, setting)
             if work is None:
-                kernel = _advise(group, setting, stamp)[1]
+                kernel = _advise(group, setting)[1]
                 work = None if kernel is None else kernel.facts
         except Unsupported:  # its family has no kernel of it
             work = None
-        while len(_works) >= MOST_WORKS:
-            del _works[next(iter(_works))]  # a dict is ordered by insertion: the oldest goes
-        _works[key] = work
+        keep_last(_works, key, work, MOST_WORKS)
     return _works[key]
 
 
-def _advise(
-    group: FusionGroup, setting: Setting, stamp: tuple[Hashable, ...]
-) -> tuple[tuple[Advice, ...], Kernel | None]:
+def _advise(group: FusionGroup, setting: Setting) -> tuple[tuple[Advice, ...], Kernel | None]:
     """What the advisers say of a group and what they make of it: once for all groups of one program."""
-    known = _kernels.alike(group, stamp)
-    if known is not None:
-        return known
-    advice, kernel = families.advise(group, setting, _compile_for_advice)
-    if kernel is not None:
-        _kernels.keep(advice, group, stamp, kernel)
-    return advice, kernel
+    stamp = _stamp(setting.machine.name, setting.numerics)
+    return _kernels.alike(group, stamp, lambda: families.advise(group, setting, _compile_for_advice))
 
 
 def default_microseconds(group: FusionGroup) -> float:

@@ -49,15 +49,15 @@ def used_after(program: TileProgram, loop: Path) -> tuple[str, ...]:
 @kept_with
 def placed_operations(program: TileProgram) -> tuple[tuple[Path, TileOp], ...]:
     """Every operation of a program with its place, outermost first."""
-    return tuple(_placed(program.body, ()))
+    return tuple(_with_places(program.body, ()))
 
 
-def _placed(body: tuple[TileOp, ...], path: Path) -> Iterator[tuple[Path, TileOp]]:
+def _with_places(body: tuple[TileOp, ...], path: Path) -> Iterator[tuple[Path, TileOp]]:
     for number, op in enumerate(body):
         here = (*path, number)
         yield here, op
         if op.bodies:
-            yield from _placed(_below(op), here)
+            yield from _with_places(_below(op), here)
 
 
 def at_path(body: tuple[TileOp, ...], path: Path) -> TileOp:

@@ -46,7 +46,7 @@ def kept_with(find: Callable[Concatenate[Owner, Rest], Found]) -> Callable[Conca
     name = f"{find.__module__}.{find.__qualname__}"
 
     @wraps(find)
-    def found(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Found:
+    def recall(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Found:
         kept = owner.__dict__.setdefault(name, {})
         key = (*rest, *named.items())
         if key not in kept:
@@ -54,7 +54,7 @@ def kept_with(find: Callable[Concatenate[Owner, Rest], Found]) -> Callable[Conca
         result: Found = kept[key]
         return result
 
-    return found
+    return recall
 
 
 __all__ = ["cached_property", "kept_with", "value"]
