@@ -68,10 +68,9 @@ COMPILED = (
     "families choose among kernels by the estimate, and fusion among groups.  A third of BERT's time is one reduction "
     "that fusion judges: 47 of its kernels are lowered to count their sectors; 17 kernels are compiled for 8 groups (5 "
     "of one stitched group: shares of a block, the advised one, the general family's), where c3aab03 made 9; a product "
-    "takes dozens of estimates of its tiles, a fifth of ResNet-50's time.  Next: sectors of a reduction in closed form, "
+    "takes dozens of estimates of its tiles, a fifth of ResNet-50's time.  Next: a reduction's sectors in closed form, "
     "or a floor of its time before it is lowered; what all tiles that share a depth have in common found once; a floor "
-    "for the general rival.  NVRTC, not counted here, takes 0.4 to 0.6 s for each of llama's products, 0.2 for those of "
-    "c3aab03"
+    "for the general rival.  NVRTC, not counted, takes 0.4 to 0.6 s for each of llama's products, 0.2 for c3aab03's"
 )
 """Why compiling takes longer."""
 
