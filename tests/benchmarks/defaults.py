@@ -20,6 +20,7 @@ from pathlib import Path
 import engine
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
+from engine.suite import is_reference, model_file, read_suite
 from engine.support.errors import EngineError
 from engine.tuning.problem import SearchProblem, problem
 from tests.benchmarks import report
@@ -78,18 +79,32 @@ def rows_of(path: Path, target: str) -> Iterator[Row]:
         yield row_of(path.stem, group, recipe)
 
 
+def _names(given: str) -> Iterator[str]:
+    """That, or each row of a whole suite."""
+    is_suite = is_reference(given) and "/" not in given
+    yield from (f"{given}/{row.name}" for row in read_suite(given.partition(":")[2]).rows) if is_suite else (given,)
+
+
+def _file(name: str) -> Path:
+    """The file of a model or of a row of a suite."""
+    if is_reference(name):
+        return model_file(name)
+    return Path(name) if name.endswith(".onnx") else SHARED / f"{name}.onnx"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each model and what its groups lose, write the document."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{NAME}", description=__doc__.splitlines()[0])
-    parser.add_argument("model", nargs="*", default=MODELS, metavar="MODEL", help="files, or names of shared models")
+    told = "files, names of shared models, suite:NAME, suite:NAME/ROW"
+    parser.add_argument("model", nargs="*", default=MODELS, metavar="MODEL", help=told)
     parser.add_argument("--target", default="h200", help="what kernels are for (h200)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and summary there")
     options = parser.parse_args(arguments)
     rows: list[Row] = []
     ratios: dict[str, float] = {}
-    for name in options.model:
-        path = Path(name) if name.endswith(".onnx") else SHARED / f"{name}.onnx"
+    for name in (one for given in options.model for one in _names(given)):
         try:
+            path = _file(name)
             of_model = list(rows_of(path, options.target))
         except EngineError as error:
             print(error, file=sys.stderr)

@@ -21,7 +21,7 @@ from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.entries import raster_entries
 from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.nodes import FusedGemm
+from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.outer_loops import outer_entries
 from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches, window_axes
 from engine.kernels.gemm.promise import floor_of, fused_gemm
@@ -54,7 +54,7 @@ from engine.tensorize.space import GemmConfig
 
 MOST_ESTIMATED = 330
 """Registers of a thread by the estimate, which counts the places of single copies apart: up to here NVRTC 13.0 finds
-room in 255, of 384 it spilled 200 bytes."""
+room in 255, of 384 it spilled 200 bytes; as much less where the threads of a block have fewer."""
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
 DEPTH_BYTES = 64
@@ -62,8 +62,8 @@ DEPTH_BYTES = 64
 MOST_SINGLE = 32
 """Depths of a tile whose elements go one by one through registers, of which a thread has so many."""
 WHOLE = "every warp spans the block's tile"
-MOST_WINDOWS = 2
-"""Axes that windows slide along, past which the addresses of elements leave no registers for the largest tile."""
+MOST_WINDOWS, LARGE = 2, 128 * 128
+"""Axes that windows slide along, past which the addresses of elements leave no registers for tiles of so many results."""
 
 
 def row_pins(program: TensorProgram) -> Advice:
@@ -176,9 +176,16 @@ def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: 
     return ranked_scenario(offered, because), choice.best
 
 
-def _without_spills(choices: list[GemmConfig], problem: GemmProblem) -> list[GemmConfig]:
+def _without_spills(choices: list[GemmConfig], problem: GemmProblem, machine: Target) -> list[GemmConfig]:
     """Those that the compiler finds registers for; all where it finds them for none."""
-    return [c for c in choices if estimated_registers(problem, c) <= MOST_ESTIMATED] or choices
+
+    most, of_block = machine.registers_per_thread.value, machine.registers_per_sm.value
+
+    def has_room(config: GemmConfig) -> bool:
+        of_thread = min(most, of_block / (config.parts * problem.lanes))
+        return estimated_registers(problem, config) * most <= MOST_ESTIMATED * of_thread
+
+    return [c for c in choices if has_room(c)] or choices
 
 
 def _in_words(config: GemmConfig) -> str:
@@ -213,7 +220,7 @@ class _Fitting:
             most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
             depth = min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k)))
             loop = Loop(k, depth, intrinsic.k, singly, axes.rounds)
-            tiles = _warp_tiles(axes, loop)
+            tiles = _warp_tiles(axes, loop, gemm.reaches)
         else:
             loop = Loop(k, max(4, min(16, _power_above(k))))
             tiles = _thread_tiles(axes, loop)
@@ -221,13 +228,15 @@ class _Fitting:
         if axes.outer:
             choices = [replace(config, outer=axes.outer) for config in choices]
         if intrinsic:
-            choices = _without_spills(choices, gemm.problem)
+            choices = _without_spills(choices, gemm.problem, machine)
         return _Fitting(axes, intrinsic, machine, gemm, loop, tiles, choices)
 
     def pipelines(self, config: GemmConfig) -> list[GemmConfig]:
         """The same tiles with other depths and buffers."""
         found = [config, *pipelines(config, self.loop)]
-        return _without_spills(found, self.gemm.problem) if self.intrinsic else found
+        if self.loop.through_registers:
+            found = [c for c in found if _fits_registers(c.block, c.parts, self.gemm.reaches)]
+        return _without_spills(found, self.gemm.problem, self.machine) if self.intrinsic else found
 
     @property
     def is_made(self) -> bool:
@@ -324,7 +333,7 @@ def _why_depth(chosen: GemmConfig, intrinsic: Intrinsic | None) -> str:
     return f"{steps} steps of {intrinsic.k} to a barrier{slices}, rows of {row_bytes} bytes"
 
 
-def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
+def _warp_tiles(axes: GemmAxes, loop: Loop, reaches: Sequence[Reach]) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
     sizes, windows = axes.sizes[:2], window_axes(axes.statement)
     # Where copies go element by element, twice the threads share the addresses of large tiles.
@@ -334,9 +343,15 @@ def _warp_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
     fitted = list(dict.fromkeys(_fit_warps(tile, sizes, axes.siblings) for tile in tiles))
     if not loop.through_registers:
         return fitted
-    few = [t for t in fitted if windows <= MOST_WINDOWS or t.block != fitted[0].block] or fitted
+    few = [t for t in fitted if windows <= MOST_WINDOWS or math.prod(t.block) < LARGE] or fitted
     # A thread holds its share of a tile in registers on the way: larger tiles would crowd out its sums.
-    return [t for t in few if max(t.block) * loop.tile <= MOST_HELD * WARP * t.warps] or few[-1:]
+    return [t for t in few if _fits_registers((*t.block, loop.tile), t.warps, reaches)] or few[-1:]
+
+
+def _fits_registers(block: tuple[int, int, int], warps: int, reaches: Sequence[Reach]) -> bool:
+    """Whether the threads hold a tile of each factor at once that goes through registers."""
+    sides = [side for side, reach in zip(block, reaches, strict=False) if reach.is_single]
+    return max(sides, default=0) * block[2] <= MOST_HELD * WARP * warps
 
 
 def _fit_warps(tile: Tile, sizes: tuple[int, int], products: int = 1) -> Tile:

@@ -62,11 +62,15 @@ TILES = (
     Tile((256, 128), (64, 64)),
     Tile((128, 256), (64, 64)),
     Tile((128, 128), (64, 64)),
+    Tile((256, 128), (64, 32)),
+    Tile((128, 256), (32, 64)),
     Tile((128, 128), (64, 32)),
     Tile((256, 64), (64, 64)),
     Tile((64, 256), (64, 64)),
+    Tile((64, 256), (32, 64)),
     Tile((128, 64), (64, 64)),
     Tile((64, 128), (64, 64)),
+    Tile((64, 128), (64, 32)),
     Tile((128, 64), (64, 32)),
     Tile((128, 64), (32, 32)),
     Tile((64, 64), (64, 64)),
@@ -106,6 +110,13 @@ class Loop:
     rounds: int = 1
     """Times that it is walked."""
 
+    def register_stages(self, tile: int) -> Sequence[int]:
+        """Sets of fragments worth a try with tiles of so many depths: where copies go through registers, a second one
+        may take those of a second block."""
+        if not tile > self.step > 0:
+            return (1,)
+        return (2, 1) if self.through_registers else (2,)
+
 
 def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) -> Iterator[GemmConfig]:
     """Kernels with these tiles: alone, with slices of the depth, with blocks that share it.
@@ -128,22 +139,22 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
                 if split > 1 and (mine < FEWEST_TILES or -(-steps // mine) != split or split * sums > most_sums):
                     continue
                 stages = min(2, mine) if loop.through_registers else stages_of(mine, loop.step > 0)
-                sets = 2 if loop.tile > loop.step > 0 else 1
-                yield GemmConfig(plain.block, plain.part, stages, sets, slices, split)
+                for sets in loop.register_stages(loop.tile):
+                    yield GemmConfig(plain.block, plain.part, stages, sets, slices, split)
 
 
 def pipelines(config: GemmConfig, loop: Loop) -> Iterator[GemmConfig]:
     """The same tiles with half and twice their depth, and with other numbers of buffers."""
-    if loop.through_registers:
-        return
+    most = 2 if loop.through_registers else MOST_STAGES if loop.step else MOST_CORE_STAGES
     for depth in (loop.tile, loop.tile // 2, 2 * loop.tile):
-        block, sets = (*config.block[:2], depth * config.slices), 2 if depth > loop.step > 0 else 1
+        block = (*config.block[:2], depth * config.slices)
         tiles = loop.rounds * -(-loop.size // block[2])
         mine = -(-tiles // config.split_k)
         if depth < max(loop.step, LEAST_DEPTH) or depth > loop.size or -(-tiles // mine) != config.split_k:
             continue
-        for stages in range(2, min(mine, MOST_STAGES if loop.step else MOST_CORE_STAGES) + 1):
-            yield replace(config, block=block, stages=stages, register_stages=sets)
+        for stages in range(2, min(mine, most) + 1):
+            for sets in loop.register_stages(depth):
+                yield replace(config, block=block, stages=stages, register_stages=sets)
 
 
 def promised_pipeline(config: GemmConfig, others: Iterable[GemmConfig], promise: Promise) -> GemmConfig:
