@@ -14,7 +14,7 @@ import engine
 from engine.execution.emulate.emulate import emulate
 from engine.execution.nodes import ORDERS
 from engine.execution.nvrtc import compile_cuda
-from engine.kernels.gemm.advise import TILES as DEFAULT_TILES
+from engine.kernels.gemm.tiles import TILES as DEFAULT_TILES
 from engine.recipe import Advice, Entry
 from engine.target import ARCHITECTURES
 from engine.tile.nodes import AsyncCopy, MatrixLoad, MatrixMultiply, operations

@@ -4,31 +4,24 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
-from engine.cost.alcop_nodes import GemmProblem
-from engine.cost.alcop_work import estimated_registers
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work, side_by_side
-from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
 from engine.kernels.gemm.entries import raster_entries
-from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.nodes import FusedGemm, Reach
+from engine.kernels.gemm.fitting_tiles import fits_registers, power_above, thread_tiles, warp_tiles, without_spills
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.outer_loops import outer_entries
-from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches, window_axes
+from engine.kernels.gemm.problem import gemm_axes, product_misfit, reaches
 from engine.kernels.gemm.promise import floor_of, fused_gemm
 from engine.kernels.gemm.tiles import (
-    CORE_TILES,
-    SLICES,
-    TILES,
     Floor,
     Loop,
     Promise,
@@ -44,17 +37,12 @@ from engine.kernels.preferences import preferences
 from engine.recipe import Advice, Entry, Scenario
 from engine.support.errors import Unsupported
 from engine.target import Target
-from engine.target.copies import MOST_HELD
-from engine.target.hardware import WARP
 from engine.tensor.nodes import TensorProgram
 from engine.tensorize.bind import GemmAxes, is_allowed
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.nodes import FRAGMENT_SIZE, Intrinsic
 from engine.tensorize.space import GemmConfig
 
-MOST_ESTIMATED = 330
-"""Registers of a thread by the estimate, which counts the places of single copies apart: up to here NVRTC 13.0 finds
-room in 255, of 384 it spilled 200 bytes; as much less where the threads of a block have fewer."""
 LEAST = 8
 """Rows, columns and depths below which most of an instruction would multiply zeros."""
 DEPTH_BYTES = 64
@@ -62,8 +50,6 @@ DEPTH_BYTES = 64
 MOST_SINGLE = 32
 """Depths of a tile whose elements go one by one through registers, of which a thread has so many."""
 WHOLE = "every warp spans the block's tile"
-MOST_WINDOWS, LARGE = 2, 128 * 128
-"""Axes that windows slide along, past which the addresses of elements leave no registers for tiles of so many results."""
 
 
 def row_pins(program: TensorProgram) -> Advice:
@@ -176,18 +162,6 @@ def tile_scenario(program: TensorProgram, intrinsic: Intrinsic | None, machine: 
     return ranked_scenario(offered, because), choice.best
 
 
-def _without_spills(choices: list[GemmConfig], problem: GemmProblem, machine: Target) -> list[GemmConfig]:
-    """Those that the compiler finds registers for; all where it finds them for none."""
-
-    most, of_block = machine.registers_per_thread.value, machine.registers_per_sm.value
-
-    def has_room(config: GemmConfig) -> bool:
-        of_thread = min(most, of_block / (config.parts * problem.lanes))
-        return estimated_registers(problem, config) * most <= MOST_ESTIMATED * of_thread
-
-    return [c for c in choices if has_room(c)] or choices
-
-
 def _in_words(config: GemmConfig) -> str:
     """ "tiles of 128 x 64, 4 blocks share the depth"."""
     shared = f", {config.split_k} blocks share the depth" if config.split_k > 1 else ""
@@ -218,25 +192,25 @@ class _Fitting:
         if intrinsic:
             singly = any(reach.is_single for reach in gemm.reaches)
             most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
-            depth = min(most, max(FRAGMENT_SIZE, intrinsic.k, _power_above(k)))
+            depth = min(most, max(FRAGMENT_SIZE, intrinsic.k, power_above(k)))
             loop = Loop(k, depth, intrinsic.k, singly, axes.rounds)
-            tiles = _warp_tiles(axes, loop, gemm.reaches)
+            tiles = warp_tiles(axes, loop, gemm.reaches)
         else:
-            loop = Loop(k, max(4, min(16, _power_above(k))))
-            tiles = _thread_tiles(axes, loop)
+            loop = Loop(k, max(4, min(16, power_above(k))))
+            tiles = thread_tiles(axes, loop)
         choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
         if axes.outer:
             choices = [replace(config, outer=axes.outer) for config in choices]
         if intrinsic:
-            choices = _without_spills(choices, gemm.problem, machine)
+            choices = without_spills(choices, gemm.problem, machine)
         return _Fitting(axes, intrinsic, machine, gemm, loop, tiles, choices)
 
     def pipelines(self, config: GemmConfig) -> list[GemmConfig]:
         """The same tiles with other depths and buffers."""
         found = [config, *pipelines(config, self.loop)]
         if self.loop.through_registers:
-            found = [c for c in found if _fits_registers(c.block, c.parts, self.gemm.reaches)]
-        return _without_spills(found, self.gemm.problem, self.machine) if self.intrinsic else found
+            found = [c for c in found if fits_registers(c.block, c.parts, self.gemm.reaches)]
+        return without_spills(found, self.gemm.problem, self.machine) if self.intrinsic else found
 
     @property
     def is_made(self) -> bool:
@@ -331,59 +305,6 @@ def _why_depth(chosen: GemmConfig, intrinsic: Intrinsic | None) -> str:
     row_bytes = chosen.block[2] * intrinsic.element_bytes
     steps = chosen.block[2] // chosen.slices // intrinsic.k
     return f"{steps} steps of {intrinsic.k} to a barrier{slices}, rows of {row_bytes} bytes"
-
-
-def _warp_tiles(axes: GemmAxes, loop: Loop, reaches: Sequence[Reach]) -> list[Tile]:
-    """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
-    sizes, windows = axes.sizes[:2], window_axes(axes.statement)
-    # Where copies go element by element, twice the threads share the addresses of large tiles.
-    tiles: Sequence[Tile] = [t for t in TILES if max(t.block) <= 64 or t.warp != (64, 64)] if windows else TILES
-    if axes.has_whole_rows:
-        tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
-    fitted = list(dict.fromkeys(_fit_warps(tile, sizes, axes.siblings) for tile in tiles))
-    if not loop.through_registers:
-        return fitted
-    few = [t for t in fitted if windows <= MOST_WINDOWS or math.prod(t.block) < LARGE] or fitted
-    # A thread holds its share of a tile in registers on the way: larger tiles would crowd out its sums.
-    return [t for t in few if _fits_registers((*t.block, loop.tile), t.warps, reaches)] or few[-1:]
-
-
-def _fits_registers(block: tuple[int, int, int], warps: int, reaches: Sequence[Reach]) -> bool:
-    """Whether the threads hold a tile of each factor at once that goes through registers."""
-    sides = [side for side, reach in zip(block, reaches, strict=False) if reach.is_single]
-    return max(sides, default=0) * block[2] <= MOST_HELD * WARP * warps
-
-
-def _fit_warps(tile: Tile, sizes: tuple[int, int], products: int = 1) -> Tile:
-    """A tile no wider than the product needs, a warp's part with columns of all products of the main loop."""
-    rows, columns = (min(b, max(FRAGMENT_SIZE, _power_above(s))) for b, s in zip(tile.block, sizes, strict=True))
-    least = FRAGMENT_SIZE * products
-    columns = max(columns, least)
-    return Tile((rows, columns), (min(rows, tile.warp[0]), min(columns, max(tile.warp[1], least))))
-
-
-def _thread_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
-    """The same on CUDA cores."""
-    m, n, _ = axes.sizes
-    if axes.has_whole_rows:
-        threads = (256, 256 // SLICES[-1])  # as many where slices of the depth have a set each
-        found = itertools.product(row_tiles(m, n, least=1), threads)
-        return list(dict.fromkeys(Tile(block, thread_tile(block, of_slice)) for block, of_slice in found))
-    return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in CORE_TILES))
-
-
-def _fit_threads(tile: Tile, sizes: tuple[int, int], depth: int) -> Tile:
-    """A tile no wider than the product needs, a thread's part cut as much but for what its copies ask."""
-    rows, columns = (min(b, _power_above(size)) for b, size in zip(tile.block, sizes, strict=True))
-    part = [max(1, b * t // whole) for b, t, whole in zip((rows, columns), tile.warp, tile.block, strict=True)]
-    while rows // part[0] * (columns // part[1]) > most_core_threads((rows, columns, depth)):
-        part[0 if rows // part[0] >= columns // part[1] else 1] *= 2
-    return Tile((rows, columns), (part[0], part[1]))
-
-
-def _power_above(size: int) -> int:
-    """The smallest power of two that is no less."""
-    return 1 << (size - 1).bit_length()
 
 
 def advise_pipeline(program: TensorProgram, chosen: GemmConfig, intrinsic: Intrinsic | None) -> Advice:
