@@ -90,8 +90,9 @@ def _race_spaces(options: argparse.Namespace) -> int:
             for strategy in strategies:
                 found = figures[space.name][strategy] = race(space, strategy, options.seeds or SPACE_SEEDS)
                 bests = f"{found.best_of_10:6.3f} {found.best_of_50:6.3f} {found.best_of_200:6.3f}"
+                spread = f"50 +-{found.error_of_50:.3f}; score {found.score:6.3f}"
                 cost = f"{found.milliseconds_a_proposal:7.2f} ms a proposal"
-                print(f"  {strategy:10} best of 10, 50, 200: {bests}; score {found.score:6.3f}; {cost}", flush=True)
+                print(f"  {strategy:10} best of 10, 50, 200: {bests}, {spread}; {cost}", flush=True)
     except EngineError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -15,7 +15,15 @@ import pytest
 from engine.kernels.space import Program
 from engine.support.errors import BadInput
 from tests.benchmarks.search import main
-from tests.benchmarks.search_spaces import Genetic, MeasuredSpace, expected_random, race, read_spaces, score
+from tests.benchmarks.search_spaces import (
+    Genetic,
+    MeasuredSpace,
+    expected_random,
+    race,
+    read_spaces,
+    score,
+    standard_error,
+)
 
 SPACES = Path(__file__).parents[3] / "shared" / "measured" / "search_spaces"
 
@@ -93,13 +101,20 @@ def test_the_genetic_algorithm_proposes_each_program_once(space: MeasuredSpace) 
         genetic.learn([(program, space.times[program])])
 
 
+def test_the_error_of_a_mean_is_that_of_its_searches(space: MeasuredSpace) -> None:
+    assert standard_error([1.0, 2.0, 3.0, 6.0]) == pytest.approx(math.sqrt(14 / 3 / 4)) and standard_error([2.0]) == 0.0
+    several = race(space, "random", 12)
+    assert 0 < several.error_of_50 < 0.2 and race(space, "random", 1).error_of_50 == 0.0
+
+
 def test_the_default_strategy_learns_without_a_model(space: MeasuredSpace, tmp_path: Path) -> None:
     learned, by_chance = race(space, "learned", 1), race(space, "random", 1)
     assert learned.best_of_50 > 0.95 and learned.score > 0.5 > by_chance.score
     assert main(["--spaces", str(tmp_path), "--seeds", "1", "--json", str(tmp_path / "out.json")]) == 0
     summary = json.loads((tmp_path / "out.json").read_text())["summary"]
     assert summary["spaces"]["bowl"].keys() >= {
-        "best_of_10", "best_of_50", "best_of_200", "score", "random", "genetic", "milliseconds_a_proposal"
+        "best_of_10", "best_of_50", "best_of_200", "score", "random", "genetic", "milliseconds_a_proposal",
+        "error_of_50",
     }  # fmt: skip
 
 
