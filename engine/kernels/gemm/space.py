@@ -69,7 +69,6 @@ CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 
 CORE_SLICES = (1, 4)
 """On CUDA cores, where a search has the most programs: each number more would add as many again."""
 CORE_STAGES = tuple(range(1, MOST_CORE_STAGES + 1))
-"""Two copies ahead hide all latency behind the arithmetic of CUDA cores."""
 FEWEST_STEPS = 4
 """Tiles of depth that each slice must have left."""
 FEWEST_DEPTHS = 512

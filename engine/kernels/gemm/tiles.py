@@ -25,7 +25,7 @@ Floor = Callable[[GemmConfig], float]
 SLICES = (1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEWEST_WARPS, MOST_WARPS = 2, 16
-"""Of a block: a barrier of one warp alone hides nothing; 512 threads leave each of them 128 registers."""
+"""Of a block: while one warp alone waits, nothing of the block runs; 512 threads leave each of them 128 registers."""
 LEAST_DEPTH = 4
 """Of a tile on CUDA cores."""
 FEWEST_TILES = 4
