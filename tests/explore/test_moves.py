@@ -99,11 +99,11 @@ def test_the_users_own_number_gives_way_to_the_new_one() -> None:
 
 def test_a_users_entry_wins_over_the_advisers_that_stays() -> None:
     group = group_of(SOFTMAX)
-    move = titled(engine.moves(group).possible, "Rows per block 8 → 4")
+    move = titled(engine.moves(group).possible, "Rows per block 1 → 2")
     kernel = engine.compile(group, advised(group, move.recipe))
     block = {v.placed.author: v.outcome for v in kernel.verdicts if str(v.placed.entry).find("mark block") > 0}
     assert block == {"user": "honoured", "map": "relaxed"}
-    assert kernel.source.grid == (24, 1, 1)
+    assert kernel.source.grid == (48, 1, 1)
 
 
 @pytest.mark.parametrize("author", ["user", "stitch"])

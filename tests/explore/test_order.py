@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import engine
-from tests.explore.groups import advised, group_of
+from tests.explore.groups import advised, group_of, made_of
+from tests.support import programs
 
 SOFTMAX, MATMUL, TRANSPOSE = "softmax_96x512", "matmul_bias_gelu_128x256x512", "transpose_2x12x64x64"
 
@@ -55,11 +56,11 @@ def test_the_order_in_use_asks_for_nothing() -> None:
 
 
 def test_a_dragged_tile_changes_the_mark_that_tiles_the_dimension() -> None:
-    group = group_of(SOFTMAX)
+    group = made_of(programs.softmax(2048, 512))
     asked = engine.order(group, tiles={"i": 4})
     assert asked.entries == ("S0, S1, S2, S3 @ outermost: mark block 4",)
     assert asked.legal
-    assert engine.compile(group, advised(group, asked.recipe)).source.grid == (24, 1, 1)
+    assert engine.compile(group, advised(group, asked.recipe)).source.grid == (512, 1, 1)
     again = engine.order(group, advised(group, asked.recipe), tiles={"i": 2})
     assert again.recipe.count("mark block") == 2, "the user's one line and the adviser's"
 

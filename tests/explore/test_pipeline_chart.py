@@ -64,7 +64,7 @@ def test_cells_name_the_stage_that_is_copied_to_and_read(stages: int) -> None:
 
 def test_what_is_copied_once_is_no_tile(tmp_path: Path) -> None:
     """Attention copies its queries once, in a group of their own; each step the next keys and values."""
-    group = Attention(queries=64, keys=256, depth=64, head=64, dtype="float32").group(tmp_path)
+    group = Attention(queries=64, keys=1024, depth=64, head=64, dtype="float32").group(tmp_path)
     made = engine.compile(group, engine.default_recipe(group))
     doc = chart(made)
     copied = [bar for bar in doc.bars if bar.row == COPY]

@@ -127,12 +127,13 @@ def test_a_group_of_many_statements_is_drawn_smaller() -> None:
 
 
 def test_tiles_come_from_the_marks() -> None:
-    across, down = engine.space(group_of(SOFTMAX)).axes
+    group = made_of(programs.softmax(2048, 512))
+    across, down = engine.space(group).axes
     assert (across.name, down.name) == ("j", "i")
     assert (across.tile, across.tile_because) == (4, "vector 4")
     assert (down.tile, down.tile_because, down.shown) == (8, "block 8", 12)
-    by_hand = advised(group_of(SOFTMAX), "advice user\n  all @ i: mark block 2\n")
-    assert engine.space(group_of(SOFTMAX), by_hand).axes[1].tile_because == "block 2"
+    by_hand = advised(group, "advice user\n  all @ i: mark block 2\n")
+    assert engine.space(group, by_hand).axes[1].tile_because == "block 2"
 
 
 def test_a_group_without_loops_says_that_there_is_nothing_to_draw() -> None:

@@ -43,8 +43,8 @@ def test_sums_of_other_sizes_do_not_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not TRAINING.is_file(), reason=f"{TRAINING} is absent: the real graphs are not shipped")
-@pytest.mark.parametrize("target", ["h100", "a100"])
-def test_a_training_step(target: str) -> None:
+@pytest.mark.parametrize(("target", "launches"), [("h100", 52), ("a100", 53)])
+def test_a_training_step(target: str, launches: int) -> None:
     """Both layers' attention is one kernel each, which stores what the backward pass reads; the gradient of its softmax
     is made by the product that it is about, not by a launch that sums up biases."""
     plan = engine.fuse(engine.load(TRAINING), target)
@@ -53,4 +53,4 @@ def test_a_training_step(target: str) -> None:
     assert len(chain_of(forward.program).between) == 8
     product = next(g for g in plan.groups if any("node_bmm_5" in i.operators for i in g.instances))
     assert "node_sum_24" in {op for i in product.instances for op in i.operators}
-    assert len(plan.launches) == 54
+    assert len(plan.launches) == launches

@@ -42,11 +42,11 @@ def _joins_product(assessor: Assessor, graph: KernelGraph, n: int, pays: JoinJud
     """Whether a kernel reduces whole rows of a product in one kernel with it, where that is quicker: then it is left to
     that kernel, which takes in no other part of a pack."""
     kernel = graph.kernels[n]
-    if not _reduces(graph, n):
+    if kernel.closed or not _reduces(graph, n):
         return False
     for producer in graph.producers[n]:
         product = graph.kernels[producer]
-        if any(map(is_contraction, graph.flow.statements(product.members))):
+        if not product.closed and any(map(is_contraction, graph.flow.statements(product.members))):
             both = graph.merge((producer, n))
             fit = assessor.fit(assessor.first(both))
             if not isinstance(fit, str) and fit.shape.kind.takes_reductions and pays([product, kernel], both):

@@ -18,7 +18,8 @@ from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.reduction.advise import best_first, map_reduction, vectorize
 from engine.kernels.reduction.config import ReductionConfig
 from engine.kernels.reduction.lower import lower_reduction
-from engine.kernels.reduction.space import promised_best, row_tasks
+from engine.kernels.reduction.promise import promised_best
+from engine.kernels.reduction.space import row_tasks
 from engine.kernels.space import Space
 from engine.recipe import Advice, Recipe
 from engine.scheduling.nodes import ScheduleTree

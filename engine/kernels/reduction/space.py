@@ -6,21 +6,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from engine.cost.calibration import calibrated_target
 from engine.cost.nodes import Work
 from engine.fusion.nodes import AGAIN, REGISTER, FusionGroup
 from engine.graph.nodes import DTYPES
 from engine.kernels.advice import mark
 from engine.kernels.loop_nest import Nest, loop_nest
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import PruningRule, first, make_task
-from engine.kernels.reduction.advise import COMPETING, rows_of_block
+from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.reduction.block_reduce import parts_bytes
 from engine.kernels.reduction.config import (
     MOST_JOINS,
@@ -37,10 +34,10 @@ from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import MEETING, Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
-from engine.support.units import MICROSECONDS
 from engine.target.hardware import MAX_THREADS, WARP
-from engine.target.registers import REDUCTION_BASE
+from engine.target.registers import REDUCTION_BASE, VALUE_REGISTERS
 from engine.target.teams import whole_parts
+from engine.tensor.live_values import most_alive
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.shifted_exponentials import SHIFTED_SUM
 
@@ -55,12 +52,6 @@ PARTS = (1, 4, 16, 64, 256, 1024)
 """Blocks that share a row."""
 MOST_WAVES = 16
 """Blocks for each SM up to which more blocks may share rows: more would be busy with each other's parts."""
-FEW_CHUNKS = (1, 8)
-"""Of `CHUNKS_WRITTEN_OUT`, what a default may have of a longer row; a shorter one is written out as a whole."""
-FEW_SECTORS = 4096
-"""Sectors that take no time worth a choice: 128 KiB."""
-NEAR = 1.05
-"""Times the least estimate beyond a launch of nothing that is as good: the first program of those is taken."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
 
 
@@ -78,6 +69,8 @@ class RowPrograms(KernelTemplate):
     """Bytes of an element of the widest input."""
     again: frozenset[str]
     """Arrays that several loops use."""
+    alive: int
+    """Values of one element alive at once."""
     counted: dict[tuple[int | bool, ...], ThreadTraffic] = field(default_factory=dict, compare=False, repr=False)
     """What the threads of kernels move, by what changes more than the lengths of their loops."""
 
@@ -135,7 +128,7 @@ class RowPrograms(KernelTemplate):
             "staging": REGISTER if is_held else AGAIN, "turns": config.turns, "stages": config.stages,
             "parts": layout.parts,
         }  # fmt: skip
-        return Program(self.name, tuple((name, values[name]) for name in _FIXED))
+        return Program(self.name, tuple((name, values[name]) for name in FIXED))
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The marks that ask for a program; those that say what is so anyway are left out."""
@@ -224,7 +217,7 @@ class RowPrograms(KernelTemplate):
         return sum(buffers)
 
 
-_FIXED: dict[str, Value] = {
+FIXED: dict[str, Value] = {
     "sharers": 1, "vector": 1, "rows": 1, "written_out": 1, "staging": REGISTER, "turns": 1, "stages": 1, "parts": 1,
 }  # fmt: skip
 """Every dimension: threads (warps) that share a row, elements of one access, rows of a block, chunks written out, where
@@ -238,54 +231,17 @@ LOOPS = ("strip", "chunk", "chunk_of_strip", "part", TURN, "block_of_team", MEET
 
 def row_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     """Both ways to share out a reduction, that of `kernel` first."""
-    return [make_task(way, _situation(way), _checks(way), kernel, way.machine) for way in _ways(group, kernel)]
+    return [make_task(way, situation(way), checks(way), kernel, way.machine) for way in ways(group, kernel)]
 
 
-def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Program] | None:
-    """The program with nearly the least estimate of a small part of the space; None where no program keeps all rules.
-
-    Of those that request few sectors, or no more than `kernel`, the first that is NEAR the best: shared out as `kernel`
-    is, by the fewest threads, with the widest accesses, least written out.
-    """
-    promised: list[tuple[int, float, RowPrograms, Program]] = []
-    for way in _ways(group, kernel):
-        situation, checks = _situation(way), [check for check in _checks(way) if check.name != "turns"]
-        choices = {name: choice for offered in situation.offers.values() for name, choice in offered.items()}
-        vectors = dict.fromkeys((choices["vector"][-1], choices["vector"][0]))
-        for sharers, vector in itertools.product(choices["sharers"], vectors):
-            assert isinstance(sharers, int) and isinstance(vector, int)
-            rows = rows_of_block(sharers, way.kept, way.machine) if way.by_row else 1
-            chosen = {"sharers": sharers, "vector": vector, "rows": rows}
-            offered = itertools.product(choices.get("parts", (1,)), choices.get("staging", (REGISTER,)))
-            for parts, staging in offered:
-                values = {**_FIXED, **chosen, "parts": parts, "staging": staging}
-                for wide in _few_written_out(way.chunks(Program(way.name, tuple(values.items())))):
-                    program = Program(way.name, tuple({**values, "written_out": wide}.items()))
-                    if first(checks, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
-                        promised.append((way.work(program).global_sectors, way.rank(program), way, program))
-    if not promised:
-        return None
-    limit = max(FEW_SECTORS, kernel.facts.global_sectors, COMPETING * min(sectors for sectors, *_ in promised))
-    full = [(time, way, program) for sectors, time, way, program in promised if sectors <= limit]
-    nothing = calibrated_target(full[0][1].machine).empty_kernel * MICROSECONDS
-    least = min(time for time, *_ in full) - nothing
-    return next((way, program) for time, way, program in full if time - nothing <= NEAR * least)
-
-
-def _few_written_out(chunks: int) -> Sequence[int]:
-    """Chunks that a thread may have side by side: few of its own, or all of them, which registers can then hold."""
-    whole = min(CHUNKS_WRITTEN_OUT[-1], 1 << (chunks - 1).bit_length())
-    return sorted({*(wide for wide in FEW_CHUNKS if wide < whole), whole})
-
-
-def _ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
+def ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
     """Both ways to share out a reduction, that of `kernel` first."""
     program, nest = kernel.program, loop_nest(kernel.program, kernel.schedule)
     loop = next(p for p in nest.phases if p.members)
     element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs or program.outputs)
-    again = used_again(program, nest)
+    again, alive = used_again(program, nest), most_alive(program.statements).values
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
-    ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again) for by_row in (True, False)]
+    ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again, alive) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
     for way in ways:
         # Kernels that differ in the rows of a block alone may meet sectors otherwise: the first one's count stays.
@@ -295,7 +251,7 @@ def _ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
     return [way for way in ways if way.by_row or way.nest.outer]
 
 
-def _situation(family: RowPrograms) -> Situation:
+def situation(family: RowPrograms) -> Situation:
     """What the rules may open of a reduction."""
     most = widest_vector(family.program, family.nest, family.by_row)
     vectors = tuple(1 << n for n in range(most.bit_length()))
@@ -312,11 +268,11 @@ def _situation(family: RowPrograms) -> Situation:
     offers[CACHE_READ] = {**ahead, "staging": (REGISTER, AGAIN)} if family.again else ahead
     if len(family.program.statements) > 1:
         offers[INLINE] = {}
-    fixed = _FIXED if family.again else {**_FIXED, "staging": REGISTER}
+    fixed = FIXED if family.again else {**FIXED, "staging": REGISTER}
     return Situation(family.name, fixed, offers)
 
 
-def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
+def checks(family: RowPrograms) -> tuple[PruningRule, ...]:
     """What kernels of reductions take, cheapest first."""
     return (
         PruningRule("parts", lambda p: _too_many_parts(family, p), "blocks share rows where there are too few of them"),
@@ -324,6 +280,7 @@ def _checks(family: RowPrograms) -> tuple[PruningRule, ...]:
         PruningRule("rows per block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
         PruningRule("length of a row", lambda p: _too_wide(family, p), "threads past a row's end have nothing to do"),
         PruningRule("written-out loops", lambda p: _written_out(family, p), "other numbers would be the same kernel"),
+        PruningRule("registers", lambda p: _crowded(family, p), "loops written out share what they read"),
         PruningRule("staging", lambda p: _staging(family, p), "both names would be the same kernel"),
         PruningRule("asynchronous copies", lambda p: _copies(family, p), "cp.async moves 4, 8 or 16 bytes"),
         PruningRule("order of terms", lambda p: _order(family, p), "sharers would add them in another order"),
@@ -377,6 +334,15 @@ def _written_out(family: RowPrograms, program: Program) -> str:
         return f"{wide} chunks, a thread has {chunks}"
     is_part = family.config(program).kept and wide < min(chunks, CHUNKS_WRITTEN_OUT[-1])
     return "registers have no addresses: all is written out" if is_part else ""
+
+
+def _crowded(family: RowPrograms, program: Program) -> str:
+    config = family.config(program)
+    layout = config.layout
+    if config.kept or not layout.is_unrolled or layout.chunks == 1:
+        return ""
+    side_by_side = layout.strip * layout.vector * family.alive
+    return f"{side_by_side} values alive at once" if side_by_side > VALUE_REGISTERS else ""
 
 
 def _staging(family: RowPrograms, program: Program) -> str:
