@@ -38,7 +38,7 @@ FAMILIES: tuple[KernelFamily, ...] = (
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 
-QUICKER, FAR_QUICKER = 0.95, 0.8
+QUICKER, FAR_QUICKER = 0.85, 0.8
 """Part of the advised kernel's predicted time that another may take to be advised in its place: one that the family's
 own estimate promises, and one of the general family.  None is looked for where the machine asks for more than the
 latter."""

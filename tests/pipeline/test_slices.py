@@ -104,7 +104,7 @@ def test_slices_whose_sums_do_not_fit(tmp_path: Path) -> None:
 
 def test_slices_are_advised_where_tiles_leave_sms_empty(tmp_path: Path) -> None:
     """64 tiles of 32 x 32 for 132 SMs: the long products are sliced, the short one and the wide one are not."""
-    for shape, slices in [((1024, 64, 1024), 4), ((1024, 64, 512), 2), ((1024, 64, 128), 0), ((4096, 4096, 4096), 0)]:
+    for shape, slices in [((1024, 64, 512), 4), ((1024, 64, 256), 2), ((1024, 64, 128), 0), ((4096, 4096, 4096), 0)]:
         rows, columns, depth = shape
         kernel = advised(product_group(tmp_path, (rows, depth), (depth, columns)))
         found = [v for v in kernel.verdicts if "slices" in str(v.placed.entry) and v.outcome != NOT_REACHED]

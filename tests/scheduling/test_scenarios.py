@@ -74,7 +74,7 @@ def test_a_sibling_is_taken_where_the_first_has_no_kernel_with_what_is_required(
     """Warps of 64 rows do not fit the best tile, which has 32."""
     group = product(tmp_path)
     labels = [one.label for one in scenario_of(group).alternatives]
-    assert labels == [f"tiles of 32 x 32, {AS_IN_TEXT}", "tiles of 64 x 32"]
+    assert labels == [f"tiles of 32 x 32, 2 slices, {AS_IN_TEXT}", "tiles of 64 x 32, 2 slices"]
     wish = "advice user\n  required S0 @ i: mark warp 64\n"
     kernel = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, wish))
     outcomes = {v.placed.path[1]: v.outcome for v in kernel.verdicts if len(v.placed.path) > 2}

@@ -31,7 +31,8 @@ def held() -> engine.Kernel:
         ["y"],
     )
     (group,) = engine.fuse(engine.load(path)).groups
-    return engine.compile(group)
+    wishes = "advice user\n  all @ o: mark tile 32\n  all @ o: mark register_stages 2\n"
+    return engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, wishes))
 
 
 LOOP = r"(for \(int tile = 0[\s\S]*?)"
