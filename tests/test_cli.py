@@ -217,7 +217,7 @@ def test_moves_are_listed_with_their_effect_and_the_impossible_with_reasons() ->
     done = loomscope("moves", SOFTMAX, "--group", "softmax_0")
     assert done.returncode == 0
     possible, impossible = done.stdout.split("Not possible")
-    assert "Rows per block 8 → 4" in possible and "mark block 4" in possible
+    assert "Rows per block 1 → 2" in possible and "mark block 2" in possible
     assert "S0[i=0, j=511] writes y_max[0]" in impossible
     document = json.loads(loomscope("moves", SOFTMAX, "--group", "softmax_0", "--json").stdout)
     assert document["complete"] and {"possible", "impossible"} <= document.keys()

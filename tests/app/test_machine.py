@@ -54,7 +54,7 @@ def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     assert not window.document.is_modified
 
     kernel = select(window, qtbot, "softmax_0")
-    window.workspace.edit("softmax_0", kernel.recipe.replace("block 8", "block 4"))
+    window.workspace.edit("softmax_0", kernel.recipe.replace("block 1", "block 4"))
     settle(window, qtbot)
     edited, history = window.workspace.legal_kernel("softmax_0"), window.workspace.histories["softmax_0"]
     assert edited is not None and history.current == 1
