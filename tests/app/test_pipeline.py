@@ -68,19 +68,19 @@ def test_a_preview_is_answered_at_once_compiled_applied_and_taken_back(piped: Wi
     before, stages = page.chart, page.chart.stages
     slider = page.what_if.sliders["stages"]
     started = time.process_time()
-    qtbot.keyPress(slider, Qt.Key.Key_Right)  # type: ignore[attr-defined]
+    qtbot.keyPress(slider, Qt.Key.Key_Left)  # type: ignore[attr-defined]
     assert time.process_time() - started < 0.05
-    assert slider.value == stages + 1 and page.what_if.state.text() == "preview, not applied"
+    assert slider.value == stages - 1 and page.what_if.state.text() == "preview, not applied"
     steps = len(history.steps)
-    qtbot.keyRelease(slider, Qt.Key.Key_Right)  # type: ignore[attr-defined]
+    qtbot.keyRelease(slider, Qt.Key.Key_Left)  # type: ignore[attr-defined]
     ready(piped, qtbot)
     assert page.what_if.message.text().startswith("NVRTC sm_90a: ")
 
     page.what_if.apply_button.click()
     ready(piped, qtbot)
     own = history.step.text.partition("advice user")[2]
-    assert len(history.steps) == steps + 1 and f"mark stages {stages + 1}" in own
-    assert page.chart is not None and page.chart.stages == stages + 1
+    assert len(history.steps) == steps + 1 and f"mark stages {stages - 1}" in own
+    assert page.chart is not None and page.chart.stages == stages - 1
     assert not page.what_if.apply_button.isEnabled()
     piped.action("undo").trigger()
     ready(piped, qtbot)
@@ -90,6 +90,7 @@ def test_a_preview_is_answered_at_once_compiled_applied_and_taken_back(piped: Wi
 def test_what_cannot_be_is_refused_and_the_nearest_is_taken(piped: Window, qtbot: object) -> None:
     page = piped.panels.schedule.pipeline
     steps = len(piped.workspace.histories[GROUP].steps)
+    qtbot.keyClick(page.what_if.sliders["rows"], Qt.Key.Key_Right)  # type: ignore[attr-defined]  # nearest is another
     for _ in range(6):
         qtbot.keyClick(page.what_if.sliders["stages"], Qt.Key.Key_End)  # type: ignore[attr-defined]
     assert "and the loop has" in page.what_if.refusal.text.text()
