@@ -272,11 +272,14 @@ def _axis(name: str, limit: int, places: Mapping[str, TreePosition]) -> SpaceAxi
 
 
 def tile_mark(members: Sequence[Member]) -> Mark | None:
-    """The mark that tiles a dimension: the largest tile of which more than one can be drawn, else the smallest."""
+    """The mark that tiles a dimension: the largest tile of which more than one can be drawn, else the smallest.
+
+    A tile of one value is taken last: a drag makes it larger.
+    """
     tiles: dict[str, Mark] = {}
     for mark in sorted((m for member in members for m in member.marks), key=lambda m: AUTHORS.index(m.author)):
         if mark.name in _TILES and isinstance(mark.value, int):
             tiles.setdefault(mark.name, mark)
     wide = sorted((int(mark.value), mark.name) for mark in tiles.values() if mark.value != 1)
     drawn = [name for size, name in wide if size <= _WHOLE]
-    return tiles[(drawn or [name for _, name in wide[:1]])[-1]] if wide else None
+    return tiles[(drawn or [name for _, name in wide[:1]])[-1]] if wide else next(iter(tiles.values()), None)

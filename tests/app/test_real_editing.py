@@ -80,13 +80,13 @@ def add_from_menu(window: Window, qtbot: object) -> None:
     menu.aboutToShow.emit()
     blocks = next(action.menu() for action in menu.actions() if action.text() == "Blocks, Threads, Warps")
     assert isinstance(blocks, QMenu)
-    action = next(action for action in blocks.actions() if "Rows per block 8 → 4" in action.text())
+    action = next(action for action in blocks.actions() if "Rows per block 1 → 2" in action.text())
     assert "▼" in action.text() or "▲" in action.text() or "0.0 %" in action.text(), "each with its predicted effect"
     action.trigger()
     explored(window, qtbot)
     kernel = window.workspace.kernel(GROUP)
     assert kernel is not None and kernel.legal and advice(window) != before
-    assert "  BLOCKS = 24," in window.panels.code.text.toPlainText()
+    assert "  BLOCKS = 48," in window.panels.code.text.toPlainText()
     window.action("undo").trigger()
     explored(window, qtbot)
     assert advice(window) == before

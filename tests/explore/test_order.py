@@ -65,6 +65,14 @@ def test_a_dragged_tile_changes_the_mark_that_tiles_the_dimension() -> None:
     assert again.recipe.count("mark block") == 2, "the user's one line and the adviser's"
 
 
+def test_a_mark_of_one_value_is_made_larger_where_it_stands() -> None:
+    group = group_of(SOFTMAX)
+    assert engine.compile(group).source.grid == (96, 1, 1), "one row a block"
+    asked = engine.order(group, tiles={"i": 4})
+    assert asked.entries == ("S0, S1, S2, S3 @ outermost: mark block 4",) and asked.legal
+    assert engine.compile(group, advised(group, asked.recipe)).source.grid == (24, 1, 1)
+
+
 def test_a_tile_that_the_kernel_cannot_take_says_so() -> None:
     asked = engine.order(group_of(MATMUL), tiles={"k": 3})
     assert asked.entries == ("S0 @ k: mark tile 3",)
