@@ -122,6 +122,7 @@ class GemmLowering:
         """Outer dimensions that are batches, rows (first factor only) and columns (second factor only)."""
         whole = reduced_columns(self.program.statements, self.statement)
         self.factors = factors_of(self.statement, whole)
+        self.has_codes = any(map(is_of_codes, self.factors))
         axes = replace(axes_of_contraction(self.statement, whole, outer), sibling=self.sibling)
         self.access = axes.factors
         self.axes = axes

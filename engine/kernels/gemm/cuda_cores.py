@@ -42,8 +42,8 @@ def lower_contraction(
         raise Unsupported("codegen", group.program.name, reason, "let them be two kernels, or ask for an intrinsic")
     config, raster = choose_for_cuda_cores(gemm, marks, machine)
     tile = _emit(gemm, config, raster)
-    # The addresses and guards of windows stand beside the sums.
-    is_crowded = window_axes(gemm.statement) > 0
+    # The addresses and guards of windows stand beside the sums, and so do codes that are taken apart.
+    is_crowded = window_axes(gemm.statement) > 0 or gemm.has_codes
     return marks.describe(tile.with_registers(machine.sm_count) if is_crowded else tile, config)
 
 

@@ -45,7 +45,9 @@ def lower_tensor_cores(
     """
     gemm = GemmLowering(group, nest, taken, outer_loops(marks, nest, group.program))
     config, raster = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
-    return marks.describe(_emit(gemm, config, raster, intrinsic), config)
+    tile = _emit(gemm, config, raster, intrinsic)
+    # Codes that are taken apart stand beside the sums.
+    return marks.describe(tile.with_registers(machine.sm_count) if gemm.has_codes else tile, config)
 
 
 def _emit(gemm: GemmLowering, config: GemmConfig, raster: int, intrinsic: Intrinsic) -> TileProgram:
