@@ -14,6 +14,7 @@ from engine.fusion.attention_cost import query_tile
 from engine.fusion.nodes import FusionPlan
 from engine.recipe import walk_entries
 from engine.support.errors import Unsupported
+from tests.kernels.test_tensor_cores import advised
 from tests.semantics.single import Node, write_model
 from tests.support.attentions import Attention
 
@@ -99,22 +100,36 @@ def test_what_stays_apart_says_why(
 
 
 LONG_KEYS = [
-    # heads, keys, batch, parts: 132 multiprocessors
-    (32, 4096, 1, 4), (32, 4001, 1, 4), (8, 4096, 1, 16), (2, 65536, 1, 64), (32, 4096, 5, 1), (4, 64, 1, 1),
+    # heads, keys, batch, blocks that fill 132 multiprocessors, blocks that share the keys
+    (32, 4096, 1, 4, 32), (32, 4001, 1, 4, 32), (8, 4096, 1, 16, 16), (2, 65536, 1, 64, 64), (32, 4096, 8, 1, 1),
+    (4, 64, 1, 1, 1),
 ]  # fmt: skip
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("heads", "keys", "batch", "parts"), LONG_KEYS)
-def test_keys_are_shared_where_queries_are_few(heads: int, keys: int, batch: int, parts: int, tmp_path: Path) -> None:
-    """One query with long keys is one kernel, because its blocks share them; the advice says so with figures."""
+@pytest.mark.parametrize(("heads", "keys", "batch", "filling", "parts"), LONG_KEYS)
+def test_keys_are_shared_where_queries_are_few(
+    heads: int, keys: int, batch: int, filling: int, parts: int, tmp_path: Path
+) -> None:
+    """One query with long keys is one kernel, because its blocks share them; the advice says so with figures.
+
+    More of them than fill the multiprocessors share them where that is predicted to be much faster.
+    """
     case = replace(PLAIN, queries=1, keys=keys, depth=128, head=128, heads=heads, batch=batch, mask="")
     (group,) = attentions(planned(case, tmp_path))
     recipe = engine.default_recipe(group)
-    assert engine.compile(group, recipe).tile.team == parts
-    told = f"{heads} tile{'s' * (heads > 1)} of queries for 132 SMs: {parts} blocks share the keys of each"
+    kernel = engine.compile(group, recipe)
+    assert kernel.tile.team == parts
     because = [entry.because for *_, entry in walk_entries(recipe.groups[group.name])]
-    assert any(told in text for text in because) == (parts > 1)
+    told = f"{heads} tile{'s' * (heads > 1)} of queries for 132 SMs: {parts} blocks share the keys of each"
+    assert any(told in text for text in because) == (parts == filling > 1)
+    if parts > filling:
+        marks = f"split_k {filling}", "tile 32", "stages 3"
+        fewer = advised(group, *(f"all @ j: mark {one}" for one in marks))
+        assert fewer.tile.team == filling
+        mine, theirs = (engine.predict(one).microseconds for one in (kernel, fewer))
+        assert 1.1 * mine < theirs
+        assert any(f"quicker by the estimate: {theirs:.3g} µs" in text for text in because)
 
 
 def test_a_softmax_along_another_axis_is_no_attention(tmp_path: Path) -> None:

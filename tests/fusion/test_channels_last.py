@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine.graph.convolution_weights import with_ordered_weights
 from engine.graph.load import load
+from tests.kernels.test_tensor_cores import advised
 from tests.semantics.single import Node, write_model
 from tests.support.needs import needs_compiler, needs_nvrtc
 
@@ -46,7 +47,8 @@ CHAIN: list[Node] = [
     ("MaxPool", ["wide"], ["pooled"], {"kernel_shape": [3, 3], "strides": [2, 2], **SAME}),
     ("Conv", ["pooled", "w2"], ["y"], {}),
 ]  # fmt: skip
-CHAIN_WEIGHTS = ((32, 3, 3, 3), (48, 32, 3, 3), (16, 48, 1, 1))
+CHAIN_WEIGHTS = ((64, 3, 3, 3), (48, 64, 3, 3), (16, 48, 1, 1))
+"""Of 64 channels, which tiles of the depth divide: each has one tap of the window."""
 
 
 @needs_compiler
@@ -64,6 +66,20 @@ def test_what_convolutions_hand_over_has_its_channels_last(dtype: str, tmp_path:
             report = engine.check(engine.compile(group), level=level)
             assert report.status == "pass", f"{group.name}: {report.message}"
     assert plan.source is not None and engine.check_model(plan.source, plan).status == "pass"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_tile_of_two_taps_is_copied_in_whole_vectors_too(dtype: str, tmp_path: Path) -> None:
+    """Of 32 channels it is 64 deep, which is predicted to be faster than tiles of one tap, whose guards are bits."""
+    few = weights(dtype, (32, 3, 3, 3), (48, 32, 3, 3), (16, 48, 1, 1))
+    plan = plan_of(tmp_path, CHAIN, few, (1, 3, 13, 11), dtype)
+    second = next(g for g in plan.groups if "w1.channels_last" in g.instances[0].arrays.values())
+    best = engine.compile(second)
+    of_one_tap = advised(second, "S0 @ n: mark tile 32", "S0 @ n: mark slices 1", "S0 @ n: mark stages 4")
+    assert ("image_taps" in best.source.text, "image_taps" in of_one_tap.source.text) == (False, True)
+    for kernel in (best, of_one_tap):
+        assert "async_copy<16>(image_tile" in kernel.source.text and "async_copy<4>" not in kernel.source.text
+    assert engine.predict(best).microseconds < engine.predict(of_one_tap).microseconds
 
 
 TIED: list[tuple[str, list[Node], tuple[tuple[int, ...], ...], set[str]]] = [
@@ -112,7 +128,7 @@ def test_a_kernel_takes_and_gives_tensors_as_the_graph_has_them(tmp_path: Path) 
     """`engine.run` of a kernel between two others: its operands and results are in the graph's order."""
     plan = plan_of(tmp_path, CHAIN, weights("float32", *CHAIN_WEIGHTS), (1, 3, 13, 11), "float32")
     group = next(g for g in plan.groups if {"image", "wide"} <= set(g.instances[0].arrays.values()))
-    image = np.random.RandomState(3).standard_normal((1, 32, 13, 11)).astype("float32")
+    image = np.random.RandomState(3).standard_normal((1, 64, 13, 11)).astype("float32")
     found = engine.run(engine.compile(group), {"image": image})["wide"]
     weight = weights("float32", *CHAIN_WEIGHTS)["w1"]
     frame = np.pad(image[0], ((0, 0), (1, 1), (1, 1)))
