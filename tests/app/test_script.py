@@ -36,7 +36,7 @@ def test_scripts_make_the_same_cuda_text(make: Callable[..., Window], qtbot: obj
     window.open_file(SOFTMAX)
     settle(window, qtbot)
     kernel = select(window, qtbot, "softmax_0")
-    window.workspace.edit("softmax_0", kernel.recipe.replace("block 8", "block 2") + "# \"it's\" \\ quicker\n")
+    window.workspace.edit("softmax_0", kernel.recipe.replace("block 1", "block 2") + "# \"it's\" \\ quicker\n")
     settle(window, qtbot)
     edited = window.workspace.legal_kernel("softmax_0")
     assert edited is not None and edited.cuda != kernel.cuda
