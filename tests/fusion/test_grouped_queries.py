@@ -72,10 +72,10 @@ SHARED = [
     # As many rows of tiles as without: 16 queries fill one.
     (replace(DECODE, queries=16), [16]),
     (replace(DECODE, queries=128, keys=128), [128]),
-    # Fewer rows, but the fewer blocks would take longer, and too few keys to share: the estimate has the last word.
-    (replace(DECODE, queries=4, keys=256, mask="add", batch=2), [4]),
-    # Of twice the keys, blocks that share them make up for the fewer tiles.
-    (replace(DECODE, queries=4, keys=512, mask="add", batch=2), [8, 4]),
+    # Fewer rows, but the fewer blocks would take longer: the estimate has the last word.
+    (replace(DECODE, queries=4, keys=512, mask="add", batch=2), [4]),
+    # Of four times the keys, blocks that share them make up for the fewer tiles.
+    (replace(DECODE, queries=4, keys=2048, mask="add", batch=2), [8, 4]),
 ]
 
 
@@ -87,7 +87,7 @@ def test_where_a_tile_has_rows_to_spare(case: Attention, expected: list[int], tm
 
 def test_the_faster_one_is_chosen(tmp_path: Path) -> None:
     """With its groups as rows, the same attention is predicted to be slower."""
-    case = replace(DECODE, queries=4, keys=256, mask="add", batch=2)
+    case = replace(DECODE, queries=4, keys=512, mask="add", batch=2)
     (own,), grouped = planned(case, tmp_path).groups, one_group(case, tmp_path)
     assert rows(grouped) == [8, 4] and rows(own) == [4]
     mine, theirs = (engine.predict(engine.compile(group)).microseconds for group in (own, grouped))
