@@ -239,11 +239,13 @@ def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[AttentionTemplate
     template = AttentionTemplate(
         group, kernel, INTRINSICS[used] if used else None, found, DTYPES[group.program.arrays[found.weights].dtype]
     )
-    owns = OWN_ON_TENSOR_CORES if used else OWN_ON_CUDA_CORES
+    # The advised kernel has as many queries of its own and keys of a tile as find registers.
+    owns = [own for own in (OWN_ON_TENSOR_CORES if used else OWN_ON_CUDA_CORES) if own <= template.standing.own]
+    tiles_of_keys = [keys for keys in KEYS if keys <= template.standing.tiles.keys]
     tiles = itertools.product(QUERIES, owns) if found.queries else ((INSTRUCTION, template.standing.own),)
     splits = (kernel.tile.team,) if _why_not_shared(template) else SPLITS
     checks, promised = _checks(template), []
-    for (queries, own), keys, split in itertools.product(tiles, KEYS, splits):
+    for (queries, own), keys, split in itertools.product(tiles, tiles_of_keys, splits):
         program = _program(template, queries, own, keys, split)
         if first(checks, program) is None and template.work(program).shared_bytes <= template.machine.shared_limit:
             promised.append(program)

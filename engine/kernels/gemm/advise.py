@@ -201,8 +201,7 @@ class _Fitting:
         choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
         if axes.outer:
             choices = [replace(config, outer=axes.outer) for config in choices]
-        if intrinsic:
-            choices = without_spills(choices, gemm.problem, machine)
+        choices = without_spills(choices, gemm.problem, machine)
         return _Fitting(axes, intrinsic, machine, gemm, loop, tiles, choices)
 
     def pipelines(self, config: GemmConfig) -> list[GemmConfig]:
@@ -210,7 +209,7 @@ class _Fitting:
         found = [config, *pipelines(config, self.loop)]
         if self.loop.through_registers:
             found = [c for c in found if fits_registers(c.block, c.parts, self.gemm.reaches)]
-        return without_spills(found, self.gemm.problem, self.machine) if self.intrinsic else found
+        return without_spills(found, self.gemm.problem, self.machine)
 
     @property
     def is_made(self) -> bool:

@@ -25,7 +25,7 @@ from engine.tensorize.space import GemmConfig
 
 MOST_ESTIMATED = 330
 """Registers of a thread by the estimate, which counts the places of single copies apart: up to here NVRTC 13.0 finds
-room in 255, of 384 it spilled 200 bytes; as much less where the threads of a block have fewer."""
+room in 255, of 384 it spilled 200 bytes.  On CUDA cores it found room for all that were seen."""
 MOST_WINDOWS, LARGE = 2, 128 * 128
 """Axes that windows slide along, past which the addresses of elements leave no registers for tiles of so many
 results."""
@@ -90,7 +90,9 @@ def without_spills(choices: list[GemmConfig], problem: GemmProblem, machine: Tar
     most, of_block = machine.registers_per_thread.value, machine.registers_per_sm.value
 
     def has_room(config: GemmConfig) -> bool:
-        of_thread = min(most, of_block / (config.parts * problem.lanes))
-        return estimated_registers(problem, config) * most <= MOST_ESTIMATED * of_thread
+        of_thread = of_block / (config.parts * problem.lanes)
+        if of_thread < most:
+            return estimated_registers(problem, config) <= of_thread
+        return not problem.unit or estimated_registers(problem, config) <= MOST_ESTIMATED
 
     return [c for c in choices if has_room(c)] or choices

@@ -177,9 +177,7 @@ def situation(template: GemmTemplate, now: GemmConfig | None = None) -> Situatio
     else:
         offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": CORE_STAGES}
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
-        rows, columns = now.part if now else (1, 1)
-        tiles = {"row_tiles": tuple(sorted({*CORE_TILES, rows})), "column_tiles": tuple(sorted({*CORE_TILES, columns}))}
-        offers[TILING] = {**threads, **tiles}
+        offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
     return Situation(template.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
 

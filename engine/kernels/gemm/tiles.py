@@ -82,7 +82,6 @@ TILES = (
 )
 """Largest reuse first; 8 to 128 sums to a thread."""
 CORE_TILES = (
-    Tile((128, 128), (16, 8)),
     Tile((128, 128), (8, 8)),
     Tile((256, 64), (8, 8)),
     Tile((64, 256), (8, 8)),
