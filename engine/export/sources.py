@@ -55,7 +55,7 @@ def write_sources(
         (folder / "include").mkdir(exist_ok=True)
         for header in (CPU_INCLUDE if is_cpu(plan.target) else INCLUDE).iterdir():
             replace_whole(folder / "include" / header.name, header.read_bytes())
-        for group, kernel in _timed(kernels, spent):
+        for group, kernel in _with_seconds(kernels, spent):
             if isinstance(kernel, EngineError):
                 unsupported[group.name] = kernel.reason
                 continue
@@ -92,7 +92,7 @@ def write_sources(
     return manifest
 
 
-def _timed(
+def _with_seconds(
     kernels: Iterable[tuple[FusionGroup, AnyKernel | EngineError]], spent: dict[str, float]
 ) -> Iterator[tuple[FusionGroup, AnyKernel | EngineError]]:
     """The kernels; `spent` gains the seconds until each is there, those of its text as "print", others as "schedule".

@@ -280,7 +280,7 @@ def checks(family: RowPrograms) -> tuple[PruningRule, ...]:
         PruningRule("rows per block", lambda p: _rows_of_block(family, p), "whole warps, or the one row of several"),
         PruningRule("length of a row", lambda p: _too_wide(family, p), "threads past a row's end have nothing to do"),
         PruningRule("written-out loops", lambda p: _written_out(family, p), "other numbers would be the same kernel"),
-        PruningRule("registers", lambda p: _registers(family, p), "loops written out share what they read"),
+        PruningRule("values alive", lambda p: _registers(family, p), "loops written out share what they read"),
         PruningRule("staging", lambda p: _staging(family, p), "both names would be the same kernel"),
         PruningRule("asynchronous copies", lambda p: _copies(family, p), "cp.async moves 4, 8 or 16 bytes"),
         PruningRule("order of terms", lambda p: _order(family, p), "sharers would add them in another order"),
