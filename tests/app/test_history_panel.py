@@ -219,11 +219,11 @@ def _edit_for_real(window: Window, qtbot: object, tmp_path: Path) -> None:
     """Ten edits, ten undos, a branch, a saved workspace, with the real worker."""
     kernel = window.workspace.legal_kernel(REAL_GROUP)
     assert kernel is not None
-    assert "mark block 16" in kernel.recipe
+    assert "mark block 8" in kernel.recipe
     cuda = [kernel.cuda]
     for number in range(10):
-        block = 2 ** (number % 4)
-        text = kernel.recipe.replace("mark block 16", f"mark block {block}") + f"# {number}\n"
+        block = 2 ** (number % 3)
+        text = kernel.recipe.replace("mark block 8", f"mark block {block}") + f"# {number}\n"
         window.workspace.edit(REAL_GROUP, text)
         settle(window, qtbot)
         made = window.workspace.legal_kernel(REAL_GROUP)
@@ -239,7 +239,7 @@ def _edit_for_real(window: Window, qtbot: object, tmp_path: Path) -> None:
         window.action("redo").trigger()
         assert window.panels.code.text.toPlainText().rstrip() == expected.rstrip()
         QApplication.processEvents()
-    window.workspace.edit(REAL_GROUP, kernel.recipe.replace("mark block 16", "mark block 32"))
+    window.workspace.edit(REAL_GROUP, kernel.recipe.replace("mark block 8", "mark block 32"))
     settle(window, qtbot)
     assert history.steps[11].parent == 5 and len(history.children(5)) == 2
     (file,) = journal_folder().glob("*.journal")

@@ -162,7 +162,7 @@ def edit(window: Window, group: str, pattern: str, instead: str) -> None:
 
 
 WALK = (
-    ("n4", r"mark stages \d+", "mark stages 3"), ("n4", r"mark tile \d+", "mark tile 32"),
+    ("n4", r"mark stages \d+", "mark stages 2"), ("n4", r"mark tile \d+", "mark tile 16"),
     ("n4", r"mark block \d+", "mark block 32"), ("", "undo", ""), ("", "undo", ""), ("", "redo", ""),
     ("n4", r"mark thread \d+", "mark thread 2"), ("n6", r"mark stages \d+", "mark stages 4"),
     ("n6", r"mark block \d+", "mark block 64"), ("n6", r"mark tile \d+", "mark tile 8"), ("", "undo", ""),

@@ -92,7 +92,7 @@ def test_every_place_tells_the_same_time(window: Window, qtbot: object, tmp_path
 
     text = window.workspace.recipe(group)
     assert text is not None
-    edited = re.sub(r"mark block \d+", "mark block 1", text)
+    edited = re.sub(r"mark block \d+", "mark block 2", text)
     assert edited != text
     window.workspace.edit(group, edited)
     settled(window, qtbot)
@@ -104,11 +104,11 @@ def test_every_place_tells_the_same_time(window: Window, qtbot: object, tmp_path
     act(window, qtbot, "undo")
     assert totals[0] == totals[2] != totals[1] == totals[3]
 
-    write_run(tmp_path / "night.db", window, group, (45.0, 49.0, None, 47.0), FINISHED).store.close()
+    write_run(tmp_path / "night.db", window, group, (49.0, 45.0, None, 47.0), FINISHED).store.close()
     attached(window, qtbot, tmp_path / "night.db", 4)
     act(window, qtbot, "tune-best")
     resting(window, qtbot)
-    assert "mark block 1" in window.workspace.histories[group].step.text
+    assert "mark block 2" in window.workspace.histories[group].step.text
     totals.append(check_all(window, qtbot, group))
 
     window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
@@ -126,7 +126,7 @@ def test_on_another_machine_the_present_advice_is_timed_again(window: Window, qt
     """Nobody has to select a group that was edited for its time to be that of the edit."""
     workspace = window.workspace
     group = next(each.name for each in workspace.model.groups if "n1" in _operators(window, each.name))
-    edited = re.sub(r"mark block \d+", "mark block 1", select(window, qtbot, group).recipe)
+    edited = re.sub(r"mark block \d+", "mark block 2", select(window, qtbot, group).recipe)
     workspace.edit(group, edited)
     settled(window, qtbot)
     workspace.bus.select_group("")

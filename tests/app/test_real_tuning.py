@@ -20,7 +20,7 @@ from engine.records.nodes import FINISHED, PAUSED, RUNNING, STOPPED
 from engine.records.reader import RunReader
 from tests.app.driving import settle
 
-MODEL = ROOT / "resources" / "models" / "matmul_bias_gelu_128x256x512.onnx"
+MODEL = ROOT / "resources" / "models" / "layernorm_64x768.onnx"
 PATIENCE = 120_000
 """Milliseconds: a process that searches has to begin on a busy machine."""
 STOP_SECONDS = 3.0
