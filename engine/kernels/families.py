@@ -78,20 +78,19 @@ def advise(
     moved, (flops, special) = sum(compulsory_bytes(group.program)), flop_counts(group.program)
     if least_microseconds(moved, flops, special, machine) > FAR_QUICKER * own:
         return advice, kernel
-    best, chosen, made = own, advice, kernel
+    best, chosen = own, advice
     for decided, entries, promised in family.rivals(group, kernel):
         kept, most = without_decided(advice, decided), (QUICKER if promised else FAR_QUICKER) * best
         if promised >= most:
             continue
-        because = f"quicker by the estimate: {own:.3g} µs for what the family {family.name} would choose else"
-        given = with_entries(kept, "map", [replace(one, because=because) for one in entries])
         try:
-            time, rival = compile_advice(given)
+            time, _ = compile_advice(with_entries(kept, "map", entries))
         except (Unsupported, OverBudget):
             continue
         if time < most:
-            best, chosen, made = time, given, rival
-    return chosen, made
+            because = f"{time:.3g} µs predicted, {own:.3g} for what the family {family.name} would choose else"
+            best, chosen = time, with_entries(kept, "map", [replace(one, because=because) for one in entries])
+    return chosen, kernel if chosen is advice else compile_advice(chosen)[1]
 
 
 def advised_work(group: FusionGroup, setting: Setting) -> Work | None:
