@@ -10,13 +10,14 @@ import pytest
 import engine
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import side_by_side
+from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
-from engine.kernels.gemm.promise import floor_of, fused_gemm, promise_of
-from engine.kernels.gemm.tiles import MOST_BLOCKS, NEAR, Loop, Tile, candidates, promised_best
+from engine.kernels.gemm.promise import floor_of, fused_gemm
+from engine.kernels.gemm.tiles import MOST_BLOCKS, NEAR, Loop, Promise, Tile, candidates, promised_best
 from engine.kernels.gemm.work import work
 from engine.scheduling.nodes import NOT_REACHED
 from engine.support.errors import Unsupported
-from engine.target import target
+from engine.target import Target, target
 from engine.target.devices import H200
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.space import GemmConfig
@@ -110,17 +111,23 @@ def kernel_of(row: str) -> engine.Kernel:
     return engine.compile(group, engine.default_recipe(group, target="a100"))
 
 
+def promise_of(gemm: FusedGemm, machine: Target) -> Promise:
+    """The modelled microseconds of a product by its configuration."""
+    return lambda config: model_microseconds(work(gemm, config, machine), machine)
+
+
 @pytest.mark.parametrize("row", ["MM_BERT_FC1", "MM_RN50_FC", "BMM_BERT_SV"])
 def test_advice_is_as_good_as_the_model_knows(row: str) -> None:
     """No tile of the adviser's is promised to be much faster than the one it took."""
     kernel = kernel_of(f"alcop/{row}")
     axes = gemm_axes(kernel.program)
     assert axes is not None
-    promise = promise_of(target("a100"), kernel.program, INTRINSICS[kernel.tile.intrinsic])
+    machine = target("a100")
+    promise = promise_of(fused_gemm(kernel.program, INTRINSICS[kernel.tile.intrinsic]), machine)
     taken = config_of_tile(kernel.tile)
     assert taken is not None
     deep = axes.statement.reduced[-1].extent
-    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(deep), 1, target("a100"))
+    others = candidates((WIDE, SQUARE, Tile((32, 32), (16, 16))), depth(deep), 1, machine)
     fitting = []
     for knobs in others:
         try:
@@ -145,7 +152,7 @@ def test_a_floor_is_no_more_than_the_promise_and_leaves_out_what_is_not_the_best
     for intrinsic in (INTRINSICS.get(kernel.tile.intrinsic), None):
         gemm = fused_gemm(kernel.program, intrinsic)
         moved = (2 * gemm.dram_bytes[0], 2 * gemm.dram_bytes[1])
-        alone = (promise_of(machine, kernel.program, intrinsic), floor_of([gemm], gemm.dram_bytes, machine))
+        alone = (promise_of(gemm, machine), floor_of([gemm], gemm.dram_bytes, machine))
         pair = (
             lambda one, g=gemm, m=moved: model_microseconds(side_by_side([work(g, one, machine)] * 2, m), machine),
             floor_of([gemm] * 2, moved, machine),

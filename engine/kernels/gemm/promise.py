@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from engine.cost.estimate import model_microseconds
 from engine.kernels.gemm.epilogue_requests import epilogue_of
 from engine.kernels.gemm.limits import tiles_of
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes, gemm_problem, reaches
-from engine.kernels.gemm.work import work
 from engine.support.units import MICROSECONDS
 from engine.support.values import kept_with
 from engine.target import Target
@@ -80,12 +78,3 @@ def floor_of(
         return (machine.empty_kernel + max(dram, compute, l2)) * MICROSECONDS * ROUNDED
 
     return floor
-
-
-def promise_of(machine: Target, program: TensorProgram, intrinsic: Intrinsic | None) -> Callable[[GemmConfig], float]:
-    """The modelled microseconds of a program's kernels by their configuration, with the machine's own figures.
-
-    The function raises Unsupported where no block of a kernel fits an SM.
-    """
-    gemm = fused_gemm(program, intrinsic)
-    return lambda config: model_microseconds(work(gemm, config, machine), machine)

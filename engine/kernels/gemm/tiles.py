@@ -1,6 +1,6 @@
 """The tiles that an adviser compares for a product, and its choice: the simplest with nearly the least estimated time.
 
-The estimate needs the whole problem (`promise.promise_of`): who asks for advice hands it over as a function.
+The estimate needs the whole problem (`promise.fused_gemm`): who asks for advice hands it over as a function.
 """
 
 from __future__ import annotations
