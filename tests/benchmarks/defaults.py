@@ -92,6 +92,17 @@ def _file(name: str) -> Path:
     return Path(name) if name.endswith(".onnx") else SHARED / f"{name}.onnx"
 
 
+def _told(model: str, rows: Sequence[Row]) -> float:
+    """Default time over best time of a model, and a line of it and of each group that loses much."""
+    default, best = sum(r.launches * r.default for r in rows), sum(r.launches * r.best for r in rows)
+    print(f"{model}: default {default:.4g} µs, best {best:.4g} µs predicted, {default / best:.3f}", flush=True)
+    for row in sorted(rows, key=lambda row: -row.lost)[:3]:
+        if row.lost > default * (GOAL - 1) / 10:
+            print(f"    {row.lost:.3g} µs of {row.group} x {row.launches}: {row.default:.4g} for {row.best:.4g}, "
+                  f"{row.program} of {row.programs:,}")  # fmt: skip
+    return default / best
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each model and what its groups lose, write the document."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{NAME}", description=__doc__.splitlines()[0])
@@ -102,21 +113,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rows: list[Row] = []
     ratios: dict[str, float] = {}
-    for name in (one for given in options.model for one in _names(given)):
-        try:
-            path = _file(name)
+    try:
+        for path in [_file(name) for given in options.model for name in _names(given)]:
             of_model = list(rows_of(path, options.target))
-        except EngineError as error:
-            print(error, file=sys.stderr)
-            return 2
-        default, best = (sum(r.launches * r.default for r in of_model), sum(r.launches * r.best for r in of_model))
-        ratios[path.stem] = default / best
-        rows += of_model
-        print(f"{path.stem}: default {default:.4g} µs, best {best:.4g} µs predicted, {default / best:.3f}", flush=True)
-        for row in sorted(of_model, key=lambda row: -row.lost)[:3]:
-            if row.lost > default * (GOAL - 1) / 10:
-                print(f"    {row.lost:.3g} µs of {row.group} x {row.launches}: {row.default:.4g} for {row.best:.4g}, "
-                      f"{row.program} of {row.programs:,}")  # fmt: skip
+            ratios[path.stem] = _told(path.stem, of_model)
+            rows += of_model
+    except EngineError as error:
+        print(error, file=sys.stderr)
+        return 2
     met = sum(ratio <= GOAL for ratio in ratios.values())
     print(f"{met} of {len(ratios)} models are within {GOAL - 1:.0%} of the best, on {options.target}")
     if options.json:
