@@ -42,7 +42,7 @@ def _joins_product(assessor: Assessor, graph: KernelGraph, n: int, pays: JoinJud
     """Whether a kernel reduces whole rows of a product in one kernel with it, where that is quicker: then it is left to
     that kernel, which takes in no other part of a pack."""
     kernel = graph.kernels[n]
-    if kernel.closed or not _reduces(graph, n):
+    if not _reduces(graph, n):
         return False
     for producer in graph.producers[n]:
         product = graph.kernels[producer]
