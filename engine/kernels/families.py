@@ -38,10 +38,10 @@ FAMILIES: tuple[KernelFamily, ...] = (
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 
-QUICKER, FAR_QUICKER = 0.85, 0.8
+QUICKER, MUCH_QUICKER, FAR_QUICKER = 0.95, 0.85, 0.8
 """Part of the advised kernel's predicted time that another may take to be advised in its place: one that the family's
-own estimate promises, and one of the general family.  None is looked for where the machine asks for more than the
-latter."""
+own estimate promises; such a one where alternatives are offered, which it takes away; and one of the general family.
+None is looked for where the machine asks for more than the last."""
 
 
 def family_of(group: FusionGroup) -> KernelFamily:
@@ -79,8 +79,9 @@ def advise(
     if least_microseconds(moved, flops, special, machine) > FAR_QUICKER * own:
         return advice, kernel
     best, chosen = own, advice
+    enough = MUCH_QUICKER if any(one.scenario.alternatives for one in advice) else QUICKER
     for decided, entries, promised in family.rivals(group, kernel):
-        kept, most = without_decided(advice, decided), (QUICKER if promised else FAR_QUICKER) * best
+        kept, most = without_decided(advice, decided), (enough if promised else FAR_QUICKER) * best
         if promised >= most:
             continue
         try:
