@@ -14,6 +14,7 @@ import numpy as np
 
 import engine
 from engine.execution.nodes import SYNTHETIC, Timing
+from engine.kernels.gemm.space import GemmTemplate, prune_programs
 from engine.kernels.space import Program, Task
 from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, NEW, Attempt, Request, TaskRecord
@@ -24,7 +25,7 @@ from engine.support.errors import BadInput
 from engine.tuning.problem import problem
 from engine.tuning.strategies import make_strategy
 from tests.benchmarks.pipelines_rows import TARGET
-from tests.benchmarks.search_truth import Operator, truth
+from tests.benchmarks.search_truth import Operator, narrow, truth
 
 NEAR = 0.99
 Times = Mapping[Program, float | None]
@@ -63,22 +64,26 @@ class Outcome:
     origin: str
     total: int
     """Programs before pruning."""
-    sampled: int
+    tried: int
     timed: int
-    """Of the sample, those that are kernels and have a time."""
+    """Of those that were tried, the ones that are kernels and have a time."""
     left: int
-    """Of the sample, those that pruning leaves."""
+    """Of those that were tried, the ones that pruning leaves."""
     best: float
     """Microseconds, of all that were timed."""
     correlation: float | None
     """Spearman's, of what was promised and the truth, over what is left and has a time."""
+    correlation_before: float | None
+    """The same before pruning."""
     found: Mapping[str, Found]
     left_share: float | None = None
     """Part of all programs that pruning leaves; None where the truth does not tell."""
     pruned_loss: float | None = None
     """How much slower the best of what is left is, as a part of the best of all; None where nothing is left."""
+    sixth_loss: float | None = None
+    """The same of the sixth of all programs that is promised the least time."""
     random_trials: tuple[float, float] | None = None
-    """That random search needs for 99 % of the best: in the sample before pruning, and after it."""
+    """That random search needs for 99 % of the best: before pruning, and after it."""
 
 
 class Space:
@@ -89,11 +94,11 @@ class Space:
         self.rank, self.accesses, self.features = task.rank, task.accesses, task.features
 
 
-def of_operator(operator: Operator, size: int, store: Path, processes: int, race: Race) -> tuple[Outcome, Times]:
-    """Compile and time a sample of one operator, then let every strategy search what pruning leaves of it."""
+def of_operator(operator: Operator, store: Path, processes: int, race: Race) -> tuple[Outcome, Times]:
+    """Compile and time the whole space of one operator, then let every strategy search what pruning leaves of it."""
     times: dict[Program, float | None] = {
         program: outcome.microseconds if isinstance(outcome, Timing) else None
-        for program, outcome in truth(operator, operator.sample(size), store, processes)
+        for program, outcome in truth(operator, operator.programs, store, processes)
     }
     return outcome_of(operator.row.name, SYNTHETIC, operator.task, times, race), times
 
@@ -143,6 +148,8 @@ def of_records(path: Path, race: Race, origin: str | None = None) -> Iterator[Ou
                 found = problem(plan.group(record.group), recipe)
                 tasks = () if isinstance(found, str) else found.tasks
                 task = next((task for task in tasks if task.name == record.mapping), None)
+                if task is not None and record.dimensions != task.dimensions:
+                    task = narrow(task, record.dimensions, engine.compile(found.group, found.recipe))
                 times = {
                     Program(one.mapping, one.values): one.microseconds
                     for one in attempts
@@ -159,20 +166,33 @@ def outcome_of(name: str, origin: str, task: Task, times: Times, race: Race) -> 
     left = Space(task, [program for program in times if program in kept])
     timed = [program for program in left.programs if times[program] is not None]
     truth_of = [times[program] or math.inf for program in timed]
+    before = {program: time for program, time in times.items() if time is not None}
     found = Outcome(
-        name, origin, task.funnel.total, len(times), sum(t is not None for t in times.values()), len(left.programs),
+        name, origin, task.funnel.total, len(times), len(before), len(left.programs),
         _best(times), rank_correlation([task.rank(program) for program in timed], truth_of),
+        rank_correlation([task.rank(program) for program in before], tuple(before.values())),
         {strategy: run(left, times, strategy, race) for strategy in race.strategies},
     )  # fmt: skip
     if len(left.programs) == len(times):
         return found  # what was dropped was not tried
     patient = replace(race, trials=len(times))
-    before, after = (run(space, times, "random", patient).trials_to_99 for space in (Space(task, tuple(times)), left))
-    # A sample so small that nothing of it is left says nothing of what pruning costs.
+    trials = [run(space, times, "random", patient).trials_to_99 for space in (Space(task, tuple(times)), left)]
+    # Where nothing is left of what was tried, nothing is known of what pruning costs.
     loss = min(truth_of, default=math.inf) / found.best - 1 if left.programs else None
     return replace(
-        found, left_share=len(kept) / task.funnel.total, pruned_loss=loss, random_trials=(before, after)
+        found, left_share=len(kept) / task.funnel.total, pruned_loss=loss, sixth_loss=_loss_of_sixth(task, times),
+        random_trials=(trials[0], trials[1]),
     )  # fmt: skip
+
+
+def _loss_of_sixth(task: Task, times: Times) -> float | None:
+    """How much slower the best of a sixth of all programs is than the best of all: of those of a product that break no
+    limit, the ones that are promised the least time."""
+    if not isinstance(task.template, GemmTemplate):
+        return None
+    sound = prune_programs(task.template, times).left
+    promised = sorted(sound, key=task.rank)[: len(times) // 6]
+    return _best({program: times[program] for program in promised}) / _best(times) - 1
 
 
 def _best(times: Times) -> float:

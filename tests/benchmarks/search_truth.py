@@ -1,13 +1,11 @@
-"""The truth that searches are tested on: every program of a sample, compiled, and timed by the synthetic device.
+"""The truth that searches are tested on: every program of a fixed space, compiled, and timed by the synthetic device.
 
 Registers, spills and size of the code are NVRTC's of the program's own text; bank conflicts are the emulator's of a
 small operator with the same tile.  Both are kept in a file by what was compiled, so that a run that is ended goes on.
-A sample is part of all programs before pruning, chosen by a hash of each: a smaller part is within a larger one.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import sqlite3
 import struct
@@ -15,8 +13,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import engine
@@ -24,9 +22,10 @@ from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.kernels.gemm.promise import fused_gemm_of_tile
-from engine.kernels.gemm.space import CUDA_CORES, GemmTemplate
+from engine.kernels.gemm.space import CHUNKS, CUDA_CORES, TENSOR_TILES, TENSOR_WARPS, GemmTemplate, funnel_of
 from engine.kernels.nodes import Kernel
-from engine.kernels.space import Program, Task
+from engine.kernels.sketch_rules import Sketch
+from engine.kernels.space import Program, Task, Value
 from engine.suite import SuiteRow, read_suite
 from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
@@ -41,6 +40,16 @@ ELEMENT_BYTES, SUM_BYTES = 2, 4
 ROOT = Path(engine.__file__).parent
 CHUNK = 24
 """Programs that a process takes at a time."""
+PIPELINES: Mapping[str, tuple[Value, ...]] = {"stages": (1, 2, 3, 4), "register_stages": (1, 2)}
+ALONE: Mapping[str, tuple[Value, ...]] = {"slices": (1,), "split_k": (1,)}
+WHOLE: Mapping[str, tuple[Value, ...]] = {
+    "row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES,
+    "chunks": CHUNKS, **PIPELINES, **ALONE,
+}  # fmt: skip
+"""The space of every operator, 2,592 programs: all tiles of one warp after another, ALCOP's two pipelines, and nobody
+who shares the depth."""
+QUICK: Mapping[str, tuple[Value, ...]] = {**WHOLE, "chunks": (2,), "stages": (1, 3), "register_stages": (1,)}
+"""A small one for a test of the benchmark itself, 162 programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +82,9 @@ class Kept:
 
 
 class Operator:
-    """One row of ALCOP's suite, and its first mapping to tensor cores."""
+    """One row of ALCOP's suite, and its first mapping to tensor cores in a fixed space, WHOLE or QUICK."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, is_quick: bool = False) -> None:
         self.row: SuiteRow = next(row for row in read_suite(SUITE).rows if row.name == name)
         self.reference = f"suite:{SUITE}/{name}"
         self.group = contraction_group(engine.fuse(engine.load(self.reference), target=TARGET).groups)
@@ -83,12 +92,14 @@ class Operator:
         if isinstance(found, str):
             raise EngineError("benchmark", name, found)
         self.problem: SearchProblem = found
-        self.task: Task = next(task for task in found.tasks if task.name != CUDA_CORES)
+        task = next(task for task in found.tasks if task.name != CUDA_CORES)
+        self.is_quick = is_quick
+        self.task: Task = narrow(task, QUICK if is_quick else WHOLE, engine.compile(self.group, found.recipe))
 
-    def sample(self, size: int) -> list[Program]:
-        """As large a part of all programs before pruning as leaves about `size` of those after it."""
-        share = min(1.0, size / len(self.task.programs))
-        return [program for program in everything(self.task) if _place(program) < share]
+    @property
+    def programs(self) -> list[Program]:
+        """Those of its space, before pruning."""
+        return list(Sketch(self.task.name, self.task.dimensions).points())
 
     def knobs(self, program: Program) -> GemmConfig:
         """Tiles and stages of a program."""
@@ -114,20 +125,18 @@ class Operator:
 
 
 @lru_cache(maxsize=1)
-def operator_of(name: str) -> Operator:
+def operator_of(name: str, is_quick: bool = False) -> Operator:
     """The operator that this process is at: processes that are forked from it find it there."""
-    return Operator(name)
+    return Operator(name, is_quick)
 
 
-def everything(task: Task) -> Iterator[Program]:
-    """Every combination of a task's choices, before pruning."""
-    for values in itertools.product(*task.dimensions.values()):
-        yield Program(task.name, tuple(zip(task.dimensions, values, strict=True)))
-
-
-def _place(program: Program) -> float:
-    """Somewhere from 0 to 1, by chance but always the same."""
-    return int(digest(str(program))[:12], 16) / (1 << 48)
+def narrow(task: Task, choices: Mapping[str, tuple[Value, ...]], kernel: Kernel) -> Task:
+    """A mapping with these choices of each dimension in place of its own, pruned as a search prunes it."""
+    template = task.template
+    assert isinstance(template, GemmTemplate), "every mapping of a product has tiles"
+    return replace(
+        task, dimensions=choices, funnel=funnel_of(template, Sketch(task.name, choices).points(), kernel)
+    )
 
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:
@@ -243,8 +252,8 @@ def truth(
     """The device's time of every program, in their order, as they come."""
     chunks = [programs[n : n + CHUNK] for n in range(0, len(programs), CHUNK)]
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(processes, None, _begin, (scratch,)) as pool:
-        names, stores = itertools.repeat(operator.row.name), itertools.repeat(store)
-        for chunk, launches in zip(chunks, pool.map(_launches, names, chunks, stores), strict=True):
+        launched = pool.map(partial(_launches, operator.row.name, operator.is_quick, store), chunks)
+        for chunk, launches in zip(chunks, launched, strict=True):
             for program, launch in zip(chunk, launches, strict=True):
                 yield program, launch if isinstance(launch, Failure) else run(launch, seed)
 
@@ -259,5 +268,6 @@ def _kept(path: Path) -> Kept:
     return Kept(path)
 
 
-def _launches(name: str, programs: Sequence[Program], store: Path) -> list[Launch | Failure]:
-    return [operator_of(name).launch(program, _kept(store)) for program in programs]
+def _launches(name: str, is_quick: bool, store: Path, programs: Sequence[Program]) -> list[Launch | Failure]:
+    operator = operator_of(name, is_quick)
+    return [operator.launch(program, _kept(store)) for program in programs]

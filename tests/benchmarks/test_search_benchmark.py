@@ -1,15 +1,19 @@
-"""The search benchmark: its device, its truth, its races, and the whole command on a small sample."""
+"""The search benchmark: its device, its truth, its races, and the whole command on small spaces."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.execution.nodes import PREDICTED, SYNTHETIC, Failure, Timing
+from engine.kernels.gemm.space import GemmTemplate, prune_programs
+from engine.kernels.prune import FAR_FROM_BEST, KEPT_ANYWAY
 from engine.kernels.space import Program
 from engine.records.nodes import Request
 from engine.records.runs import RunLog
@@ -17,7 +21,7 @@ from engine.records.store import RecordStore
 from engine.tuning.strategies import STRATEGIES
 from tests.benchmarks import search
 from tests.benchmarks.search_races import Race, curve, rank_correlation, run
-from tests.benchmarks.search_truth import Operator
+from tests.benchmarks.search_truth import QUICK, WHOLE, Operator
 from tests.benchmarks.synthetic_device import CLOCK, LAUNCH, Launch, _drawn
 from tests.benchmarks.synthetic_device import run as timed
 from tests.support.needs import needs_compiler, needs_nvrtc
@@ -118,12 +122,17 @@ def test_a_race_counts_what_was_found_when() -> None:
     assert (never.reached_99, never.trials_to_99) == (0.0, 30)
 
 
-def test_a_smaller_sample_is_within_a_larger_one() -> None:
-    operator = Operator("BMM_BERT_QK")
-    small, large = operator.sample(20), operator.sample(100)
-    assert set(small) < set(large) and len(set(large)) == len(large)
-    kept = set(operator.task.programs)
-    assert 60 < sum(program in kept for program in large) < 150 < len(large)
+def test_the_space_of_an_operator_is_whole_and_pruned_by_its_own_best() -> None:
+    operator = Operator("BMM_BERT_QK", is_quick=True)
+    programs, kept = operator.programs, operator.task.programs
+    assert len(set(programs)) == len(programs) == math.prod(map(len, QUICK.values())) == operator.task.funnel.total
+    assert math.prod(map(len, WHOLE.values())) <= 3000
+    template = operator.task.template
+    assert isinstance(template, GemmTemplate)
+    sound = prune_programs(template, programs).left
+    times = sorted(map(template.rank, sound))
+    limit = max(FAR_FROM_BEST * times[0], times[KEPT_ANYWAY - 1])
+    assert set(kept) == {program for program in sound if template.rank(program) <= limit} < set(sound) < set(programs)
 
 
 @needs_compiler
@@ -132,7 +141,7 @@ def test_a_smaller_sample_is_within_a_larger_one() -> None:
 def test_the_whole_command_and_its_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["--trials", "20", "--seeds", "1"]
     file, records = tmp_path / "search.json", tmp_path / "truth.db"
-    arguments = ["--quick", "--sample", "3", "--processes", "1", "--figures", str(tmp_path / "f.db"), *common]
+    arguments = ["--quick", "--processes", "1", "--figures", str(tmp_path / "f.db"), *common]
     assert search.main([*arguments, "--json", str(file), "--records", str(records)]) == 0
     document = json.loads(file.read_text())
     summary = document["summary"]
@@ -171,7 +180,7 @@ def test_a_model_that_knows_the_device_fails_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(search, "summarize", lambda outcomes, strategies: SUMMARY | {"rank_correlation": 0.93})
-    monkeypatch.setattr(search, "_synthetic", lambda options, race: iter([None]))
+    monkeypatch.setattr(search, "_synthetic", lambda options, race: iter([SimpleNamespace(name="one")]))
     monkeypatch.setattr(search, "_line", lambda outcome: "")
     assert search.main(["--strategy", "model"]) == 1
     assert "0.93 tests nothing" in capsys.readouterr().err

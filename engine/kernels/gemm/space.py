@@ -212,10 +212,16 @@ def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     """
     now = template.program_of(kernel)
     made, applied = sketch(situation(template, template.config(now) if now else None))
-    funnel = prune_programs(template, made.points(), (user_check(template, kernel),))
-    if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
-        funnel = promising(funnel, template.rank, () if now is None else (now,))
-    return Task(template.name, made.dimensions, funnel, applied, template)
+    return Task(template.name, made.dimensions, funnel_of(template, made.points(), kernel), applied, template)
+
+
+def funnel_of(template: GemmTemplate, points: Iterable[Program], kernel: Kernel) -> Funnel:
+    """What a search tries of these programs of a mapping, and what drops the others; `kernel` as for `task_of`."""
+    now = template.program_of(kernel)
+    funnel = prune_programs(template, points, (user_check(template, kernel),))
+    if min(template.problem.widths) * template.problem.element_bytes < SMALLEST_COPY:
+        return funnel
+    return promising(funnel, template.rank, () if now is None else (now,))
 
 
 def prune_programs(template: GemmTemplate, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
