@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from engine.tile.nodes import BLOCK, THREAD, Buffer, Declare, Load, TileOp, TileProgram, operations
 from engine.tile.nodes.expressions import STORED
-from engine.tile.nodes.writer import CudaWriter, RegisterForms, register_type
+from engine.tile.nodes.writer import NAMES, CudaWriter, RegisterForms, register_type
 from engine.tile.source import CudaSource, GlobalWorkspace, KernelLaunch, Parameter
 from engine.tile.storage import alignments, shared_bytes_of, shared_map, workspaces
 
@@ -91,6 +91,8 @@ def _write_launch(program: TileProgram, pointers: _Pointers, number: str, is_fir
     """The function of one launch.  number: which of several it is, "" of one alone."""
     out = CudaWriter(program.buffers, register_forms(program))
     out.extents |= {BLOCK: program.grid, THREAD: program.threads}
+    body = CudaWriter(out.buffers, out.forms, depth=1, extents=out.extents)
+    body.body(program.body)
     offsets, shared_bytes = shared_map(program.buffers)
     if not is_first:
         out.line("")
@@ -120,11 +122,12 @@ def _write_launch(program: TileProgram, pointers: _Pointers, number: str, is_fir
             about = ", memory of these launches alone" if number else ", memory of this launch alone"
             _write_accessor(out, program, program.buffers[workspace.name], about + zeros)
         if shared_bytes:
-            _write_shared(out, offsets)
+            named = set(NAMES.findall("\n".join(body.text)))
+            _write_shared(out, {name: offset for name, offset in offsets.items() if name in named})
         out.line(f"const int {BLOCK} = blockIdx.x;")
         out.line(f"const int {THREAD} = threadIdx.x;")
         out.line("")
-        out.body(program.body)
+        out.append(body)
     return out
 
 

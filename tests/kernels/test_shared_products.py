@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,10 +137,29 @@ def test_tiles_of_all_products_are_one_choice(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_wrong_range_of_blocks_is_found(tmp_path: Path) -> None:
-    (group,) = plan_of(tmp_path, EQUAL).groups
+@pytest.mark.parametrize(
+    ("widths", "right", "wrong"),
+    [
+        (RAGGED, r"(?<=blockIdx\.x - )(\d+);", r"\1 + 1;"),
+        (EQUAL, r"block_part == 0 \? (\w+)", r"block_part == 1 ? \1"),
+        (EQUAL, r"const int block = (.*) % ", r"const int block = \1 / "),
+    ],
+    ids=["its range", "its arrays", "its number"],
+)
+def test_blocks_that_take_the_wrong_part_are_found(widths: Widths, right: str, wrong: str, tmp_path: Path) -> None:
+    (group,) = plan_of(tmp_path, widths).groups
     kernel = engine.compile(group)
-    first = kernel.tile.body[0].bodies[0].blocks
-    text = kernel.source.text.replace(f"blockIdx.x - {first};", f"blockIdx.x - {first} + 1;", 1)
-    assert text != kernel.source.text
+    text, times = re.subn(right, wrong, kernel.source.text, count=1)
+    assert times == 1
     assert engine.check(replace(kernel, source=replace(kernel.source, text=text))).status == "fail"
+
+
+def test_products_that_differ_in_their_arrays_alone_are_written_once(tmp_path: Path) -> None:
+    """The last two of three: the first has a bias and a Relu.  A line of both stands for the statements of both."""
+    (group,) = plan_of(tmp_path, EQUAL).groups
+    source = engine.compile(group).source
+    assert source.text.count("for (int tile = ") == 2
+    (line,) = [n for n, text in enumerate(source.text.splitlines()) if text.count("mma_m16n8k16_f16(") and n > 200]
+    assert len(source.lines[line].statements) == 2
+    (apart,) = plan_of(tmp_path, (64, 64, 72)).groups
+    assert engine.compile(apart).source.text.count("for (int tile = ") == 3

@@ -6,6 +6,7 @@ statements and schedule dimensions.  `operation.TileOp` says what every operatio
 """
 
 from engine.tensorize.space import KernelConfig
+from engine.tile.nodes.block_ranges import BlockRanges
 from engine.tile.nodes.compute import (
     Assign,
     Comment,
@@ -22,7 +23,6 @@ from engine.tile.nodes.compute import (
 )
 from engine.tile.nodes.control import (
     Barrier,
-    BlockRanges,
     BreakIf,
     For,
     If,

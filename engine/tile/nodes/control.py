@@ -10,7 +10,7 @@ from engine.support.values import cached_property, value
 from engine.tensor.index import Index
 from engine.tile.nodes.expressions import condition_text, index_text
 from engine.tile.nodes.operation import Body, Participants, TileOp
-from engine.tile.nodes.values import BLOCK, Slot
+from engine.tile.nodes.values import Slot
 from engine.tile.nodes.writer import CudaWriter
 from engine.tile.source import NOWHERE, Line
 
@@ -239,31 +239,6 @@ class LastArrival(TileOp):
 
     def write(self, out: CudaWriter) -> None:
         out.line(f"if (!is_last_of<{self.team}>({self.counters}, {index_text(self.position)})) return;", self.at)
-
-
-@value(frozen=True, slots=True)
-class BlockRanges(TileOp):
-    """Ranges of the launch's blocks that do different things; inside, `block` counts from the start of its range."""
-
-    parts: tuple[tuple[int, tuple[TileOp, ...]], ...]
-    """(blocks, what they do), in the order of the ranges."""
-    at: Line = NOWHERE
-
-    @cached_property
-    def bodies(self) -> tuple[Body, ...]:
-        return tuple(Body(body, blocks=blocks) for blocks, body in self.parts)
-
-    def write(self, out: CudaWriter) -> None:
-        start = 0
-        for number, (blocks, body) in enumerate(self.parts):
-            is_last = number == len(self.parts) - 1
-            head = "if" if number == 0 else "} else" if is_last else "} else if"
-            condition = "" if is_last else f" (blockIdx.x < {start + blocks})"
-            with out.block(f"{head}{condition} {{", self.at, tail="}" if is_last else ""):
-                if start:
-                    out.line(f"const int {BLOCK} = blockIdx.x - {start};", self.at)
-                out.body(body)
-            start += blocks
 
 
 def write_block(out: CudaWriter, head: str, body: tuple[TileOp, ...], at: Line) -> None:

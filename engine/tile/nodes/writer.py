@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from engine.tile.source import NOWHERE, Line
 if TYPE_CHECKING:
     from engine.tile.nodes.operation import TileOp
 
+NAMES = re.compile(r"\b([A-Za-z_]\w*)\b")
+"""Words of CUDA text."""
 MOST_COUNTED = 2**31 - 2**20
 """Elements that indices of 32 bits count, with room for what ragged tiles add."""
 
@@ -70,6 +73,13 @@ class CudaWriter:
             start = len(self.text)
             op.write(self)
             self.spans.append((op, range(start + 1, len(self.text) + 1)))
+
+    def append(self, other: CudaWriter) -> None:
+        """Append what another one has, as it is indented there."""
+        begin = len(self.text)
+        self.text += other.text
+        self.lines += other.lines
+        self.spans += [(op, range(begin + lines.start, begin + lines.stop)) for op, lines in other.spans]
 
     def place(self, buffer: str, position: Index) -> str:
         """A position in a buffer; in a tile of permuted chunks, where that element lies."""
