@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from engine.cost.calibration import calibrated_target
+from engine.cost.estimate import estimate_microseconds
+from engine.cost.nodes import Work
 from engine.fusion.nodes import REGISTER, FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import first
@@ -29,29 +33,47 @@ def promised_best(group: FusionGroup, kernel: Kernel) -> tuple[RowPrograms, Prog
     Of those that request few sectors, or hardly more than `kernel`, the first that is NEAR the best: shared out as
     `kernel` is, by the fewest threads, with the widest accesses, least written out.
     """
-    promised: list[tuple[int, float, RowPrograms, Program]] = []
-    for way in ways(group, kernel):
-        rules = [rule for rule in checks(way) if rule.name != "turns"]
-        choices = {name: choice for offered in situation(way).offers.values() for name, choice in offered.items()}
-        vectors = dict.fromkeys((choices["vector"][-1], choices["vector"][0]))
-        for sharers, vector in itertools.product(choices["sharers"], vectors):
-            assert isinstance(sharers, int) and isinstance(vector, int)
-            rows = rows_of_block(sharers, way.kept, way.machine) if way.by_row else 1
-            chosen = {"sharers": sharers, "vector": vector, "rows": rows}
-            offered = itertools.product(choices.get("parts", (1,)), choices.get("staging", (REGISTER,)))
-            for parts, staging in offered:
-                values = {**FIXED, **chosen, "parts": parts, "staging": staging}
-                for wide in _few_written_out(way.chunks(Program(way.name, tuple(values.items())))):
-                    program = Program(way.name, tuple({**values, "written_out": wide}.items()))
-                    if first(rules, program) is None and way.work(program).shared_bytes <= way.machine.shared_limit:
-                        promised.append((way.work(program).global_sectors, way.rank(program), way, program))
-    if not promised:
+    offered = [(way, program, least) for way in ways(group, kernel) for program, least in _few_programs(way)]
+    few = max(FEW_SECTORS, NEAR * kernel.facts.global_sectors)
+    machine = kernel.target
+    nothing = calibrated_target(machine).empty_kernel * MICROSECONDS
+    floors = [estimate_microseconds(replace(least, registers=None), machine) - nothing for _, _, least in offered]
+    known: dict[int, tuple[int, float]] = {}
+    least = math.inf
+    # A kernel is made to count what it moves: only of programs that may still be NEAR the best.
+    for place in sorted(range(len(offered)), key=floors.__getitem__):
+        if floors[place] > NEAR * least:
+            break
+        way, program, _ = offered[place]
+        work = way.work(program)
+        if work.shared_bytes <= machine.shared_limit:
+            time = estimate_microseconds(replace(work, registers=None), machine) - nothing
+            known[place] = work.global_sectors, time
+            least = min(least, time) if work.global_sectors <= few else least
+    if not known:
         return None
-    limit = max(FEW_SECTORS, NEAR * kernel.facts.global_sectors, COMPETING * min(sectors for sectors, *_ in promised))
-    full = [(time, way, program) for sectors, time, way, program in promised if sectors <= limit]
-    nothing = calibrated_target(full[0][1].machine).empty_kernel * MICROSECONDS
-    least = min(time for time, *_ in full) - nothing
-    return next((way, program) for time, way, program in full if time - nothing <= NEAR * least)
+    limit = max(few, COMPETING * min(sectors for sectors, _ in known.values()))
+    full = {place: time for place, (sectors, time) in known.items() if sectors <= limit}
+    return offered[min(place for place, time in full.items() if time <= NEAR * min(full.values()))][:2]
+
+
+def _few_programs(way: RowPrograms) -> Iterator[tuple[Program, Work]]:
+    """The programs that a default may have, those with the fewest threads and the widest accesses first, and the least
+    that each asks of a GPU."""
+    rules = [rule for rule in checks(way) if rule.name != "turns"]
+    choices = {name: choice for offered in situation(way).offers.values() for name, choice in offered.items()}
+    vectors = dict.fromkeys((choices["vector"][-1], choices["vector"][0]))
+    for sharers, vector in itertools.product(choices["sharers"], vectors):
+        assert isinstance(sharers, int) and isinstance(vector, int)
+        rows = rows_of_block(sharers, way.kept, way.machine) if way.by_row else 1
+        chosen = {"sharers": sharers, "vector": vector, "rows": rows}
+        for parts, staging in itertools.product(choices.get("parts", (1,)), choices.get("staging", (REGISTER,))):
+            values = {**FIXED, **chosen, "parts": parts, "staging": staging}
+            for wide in _few_written_out(way.chunks(Program(way.name, tuple(values.items())))):
+                program = Program(way.name, tuple({**values, "written_out": wide}.items()))
+                least = way.least_work(program)
+                if first(rules, program) is None and least.shared_bytes <= way.machine.shared_limit:
+                    yield program, least
 
 
 def _few_written_out(chunks: int) -> Sequence[int]:

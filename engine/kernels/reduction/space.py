@@ -34,7 +34,7 @@ from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import MEETING, Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
-from engine.target.hardware import MAX_THREADS, WARP
+from engine.target.hardware import MAX_THREADS, SECTOR, WARP
 from engine.target.registers import REDUCTION_BASE, VALUE_REGISTERS
 from engine.target.teams import whole_parts
 from engine.tensor.live_values import most_alive
@@ -53,6 +53,7 @@ PARTS = (1, 4, 16, 64, 256, 1024)
 MOST_WAVES = 16
 """Blocks for each SM up to which more blocks may share rows: more would be busy with each other's parts."""
 TURNS, STAGES = (1, 2, 4, 8), (1, 2, 3, 4)
+NOTHING_MOVED = Moved(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,18 @@ class RowPrograms(KernelTemplate):
     def work(self, program: Program) -> Work:
         """From the layout, and from what a thread moves in each iteration of its loops."""
         config = self.config(program)
+        return self._work_of(config, self.thread_bytes(config), self.thread_bytes(config, MEETING))
+
+    def least_work(self, program: Program) -> Work:
+        """As far as the layout tells, without a kernel: each byte is requested once, and nothing is exchanged."""
+        facts = self.kernel.facts
+        least = facts.dram_bytes_read + facts.dram_bytes_written
+        work = self._work_of(self.config(program), NOTHING_MOVED, NOTHING_MOVED)
+        return replace(work, l2_bytes=least, global_sectors=max(1, least // SECTOR))
+
+    def _work_of(self, config: ReductionConfig, moved: Moved, meeting: Moved) -> Work:
+        """The work of a configuration whose threads move so much, and of a team's last block so much more."""
         layout, turns = config.layout, config.turns
-        moved, meeting = self.thread_bytes(config), self.thread_bytes(config, MEETING)
         blocks, teams = layout.blocks * layout.parts // turns, layout.blocks if layout.parts > 1 else 0
         side_by_side = layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1
         of_thread = -(-layout.vector * side_by_side // config.load_turns)
