@@ -25,6 +25,8 @@ _NO_FILES = "failed to open libnvrtc-builtins"
 """NVRTC loads this second library of its package by name when it compiles; without it every text fails."""
 _HINT = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'"
 _REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
+_QUICK = ("--minimal",)
+"""Leaves declarations of textures, surfaces and launches by kernels out, which no kernel here has."""
 
 
 class CompileError(EngineError):
@@ -129,7 +131,7 @@ def _digest_of_includes() -> str:
 
 def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -> tuple[str, bytes]:
     """Log of the compilation, and the code: `wants` is "cubin", "ptx" or both, the text first: "ptx+cubin"."""
-    arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *options)
+    arguments = (f"--gpu-architecture={architecture}", "--std=c++17", f"-I{INCLUDE}", *_QUICK, *options)
     try:
         answer = ask(text, arguments, wants)
     except NvrtcEnded as ended:

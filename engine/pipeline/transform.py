@@ -175,7 +175,8 @@ class _Rewriting:
         ends = loop.body[: max(leaving, default=0)]
         parts = _split_by_part(loop.body[len(ends) :], decision.request.buffers)
         filled = self._fill_early(decision, loop, "ahead", parts.filled)
-        first = For("ahead", ahead, (*filled, Commit(link)), True, link)
+        # Asynchronous copies wait for nothing, so that writing them out gains nothing; loads through registers do wait.
+        first = For("ahead", ahead, (*filled, Commit(link)), bool(decision.held) or 1, link)
         another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
         guarded = UniformIf(another, self._fill_ahead(decision, loop, parts.issued), link)
         put = (UniformIf(another, self._fill_ahead(decision, loop, parts.put), link),) if parts.put else ()
