@@ -39,10 +39,6 @@ GEMM_ERROR = 0.1
 REDUCTION_RESERVE, STITCHED_RESERVE = 32, 40
 """Registers for anything but elements of rows.  More than the bases, as a spill costs more than reading an element
 again: no kernel of the tests spills with them (NVRTC 13.0)."""
-WORDS_UNDER_WAY = 16
-"""Of loads whose values a thread adds and need not keep: 4 of 16 bytes, 8 of 8 bytes come together and others behind an
-addition, wherever the text has them (NVRTC 13.0, column sums of 32768 x 4096 by 128 to 1,024 threads a block; with
-few warps or the largest blocks it keeps up to 40; single floats came 8 at a time elsewhere)."""
 HELD_ELEMENTS = 64
 """Elements of rows that a thread keeps from one pass to another; twice as many still fit without spills, but leave room
 for fewer blocks (NVRTC 13.0)."""

@@ -28,6 +28,11 @@ APPROXIMATE_COSTS: Mapping[str, tuple[int, int]] = {
 """The same of approximations (`include/scalar.cuh`), counted in their text; a quotient without the reciprocal of what
 it is divided by, which is computed once for all that share it."""
 
+SLOW_PATHS = frozenset(("div", "sqrt", "reciprocal", "sigmoid", "sin", "cos", "pow", "mod"))
+"""Functions whose accurate float32 form jumps aside for rare operands; approximations do not.  The compiler moves no
+load past the jump: of 16 loads with one of these between them, one was issued at a time (NVRTC 13.0, sm_80 and sm_90a),
+with any other function at least 15 together."""
+
 OF_SHIFT = 3
 """Operations per weight of an online softmax: compare with the running maximum, subtract it, add to the sum."""
 
@@ -67,6 +72,22 @@ def flop_counts(program: TensorProgram) -> tuple[int, int]:
 def flops_of(expression: Scalar) -> int:
     """Operations on CUDA cores of one evaluation."""
     return _cost(expression, COSTS)[0]
+
+
+def has_slow_path(expression: Scalar, approximates: bool) -> bool:
+    """Whether the code of an expression jumps aside for rare operands."""
+    if not isinstance(expression, Apply):
+        return False
+    is_exact = not approximates or expression.function not in APPROXIMATE_COSTS
+    if expression.function in SLOW_PATHS and is_exact and "float" in expression.dtype and not _is_scaling(expression):
+        return True
+    return any(has_slow_path(operand, approximates) for operand in expression.operands)
+
+
+def _is_scaling(value: Apply) -> bool:
+    """Whether a quotient is one by a power of two, for which the compiler multiplies."""
+    divisor = value.operands[-1]
+    return value.function == "div" and isinstance(divisor, Literal) and abs(math.frexp(divisor.value)[0]) == 0.5
 
 
 def _joins(statement: Statement, term: Weighted | None) -> int:

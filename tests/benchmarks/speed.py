@@ -45,12 +45,7 @@ SHORT = (
 )
 """Why sums of a few megabytes are above their goal."""
 COLUMNS = ((100_000, 1024), (8192, 8192), (65_536, 2048), (262_144, 512))
-"""Column sums that judge their loads; the estimate's constant was seen on one of 32768 x 4096."""
-UNDER_WAY = (
-    "single floats come 8 at a time, where the estimate takes 16 words of any width for under way (`WORDS_UNDER_WAY`), "
-    "so that too few warps share a column.  Next: at most 8 loads a turn, whatever their width"
-)
-"""Why some column sums do not have the loads under way that their estimate counts on."""
+"""Column sums that judge their loads; no figure of the estimate was chosen by them."""
 SMALL = (
     "2.0 of it are a launch of nothing, 0.6 the meeting of the blocks that share the sum; the best of its programs has "
     "3.00.  Next: as for sums of a few megabytes, measure what the launch of a reduction takes"
@@ -258,7 +253,7 @@ def goals() -> Iterator[Goal]:
                        SHORT if math.prod(shape) <= FEW else "")
         yield Goal(f"column sums, float32, {gpu}, loads of the machine code",
                    "bytes under way for one of latency times bandwidth", 1, False,
-                   lambda g=gpu: fewest_under_way(g), UNDER_WAY)
+                   lambda g=gpu: fewest_under_way(g))
     yield Goal("reductions of the AKG files, a100", "times the floor", 3, True, worst_reduction, SMALL)
     yield Goal("sum of 4 x 2^20 and what is subtracted from it, float32", "launches", 2, True,
                lambda: launches(graphs.subtracted((4, 2**20), (1,), "a100")))

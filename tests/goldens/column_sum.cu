@@ -15,7 +15,7 @@ enum : int {
 static_assert(CHUNKS * SHARERS >= COLUMNS, "the sharers of a row reach all of it");
 static_assert(BLOCKS * 32 * VECTOR >= ROWS, "every row has a block");
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 reducesum_0(const float* __restrict__ x_, float* __restrict__ y_)
 {
   const Global<const float> x(x_, 420);  // 70 x 6

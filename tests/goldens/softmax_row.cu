@@ -17,7 +17,7 @@ enum : int {
 static_assert(CHUNKS * SHARERS * VECTOR >= COLUMNS, "the sharers of a row reach all of it");
 static_assert(BLOCKS * (THREADS / SHARERS) >= ROWS, "every row has a block");
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 softmax_0(const f16* __restrict__ x_, f16* __restrict__ y_)
 {
   const Global<const f16> x(x_, 240);  // 6 x 40

@@ -22,15 +22,16 @@ from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, VECTOR_BYTES, W
 from engine.target.registers import (
     HELD_ELEMENTS,
     MAX_PRIVATE,
+    REDUCTION_BASE,
     REDUCTION_RESERVE,
     VALUE_REGISTERS,
-    WORDS_UNDER_WAY,
 )
 from engine.target.teams import whole_parts
 from engine.tensor.access import vector_limit
 from engine.tensor.live_values import most_alive, overwritten_before
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.rewrite import looked_up, plain_iterator
+from engine.tensor.traffic import has_slow_path
 from engine.tile.nodes import KernelConfig
 
 MOST_ELEMENTS_WRITTEN_OUT = 32
@@ -115,12 +116,22 @@ class ReductionConfig(KernelConfig):
     """Groups of rows that a block takes one after the other."""
     stages: int
     """Groups of rows in shared memory at once; 1 without turns."""
+    slow: tuple[bool, ...]
+    """Of each loop over reduced elements, whether a function in it has a slow path (`has_slow_path`)."""
+
+    @property
+    def side_by_side(self) -> int:
+        """Chunks that a loop has written out."""
+        return self.layout.chunks if self.kept else self.layout.strip if self.layout.is_unrolled else 1
 
     @property
     def load_turns(self) -> int:
-        """See `KernelConfig`: what is kept in registers is loaded at once."""
-        side_by_side = self.layout.vector * (self.layout.strip if self.layout.is_unrolled else 1)
-        return 1 if self.kept else -(-side_by_side // WORDS_UNDER_WAY)
+        """See `KernelConfig`: a chunk at a time where a slow path stands between them, else all that a thread has
+        registers for.  What is kept has registers, and is loaded by the first loop."""
+        if any(self.slow[:1] if self.kept else self.slow):
+            return self.side_by_side
+        room = BLOCK_REGISTERS // self.layout.threads - REDUCTION_BASE
+        return 1 if self.kept else -(-self.layout.vector * self.side_by_side // room)
 
     def with_stages(self, stages: int, register_stages: int) -> ReductionConfig:
         """See `KernelConfig`."""
@@ -142,12 +153,18 @@ def read_config(program: TensorProgram, nest: Nest, marks: Marks, by_row: bool) 
     needs, fit = f"a divisor of its {layout.blocks} blocks", divisor_of(layout.blocks)
     if layout.parts > 1:
         needs, fit = f"1: {layout.parts} blocks share a row, each takes its part of it once", lambda asked: 1
-    turns = marks.number("turns", 1, fit, needs, nest.outer)
+    turns, slow = marks.number("turns", 1, fit, needs, nest.outer), slow_loops(program, nest)
     if turns == 1:
         because = "a block takes its rows at once, there is nothing to copy ahead: ask for turns"
         marks.refuse({"stages": because}, nest.outer)
-        return ReductionConfig(layout, kept, turns, 1)
-    return ReductionConfig(layout, kept, turns, marks.stages("stages", 2, nest.outer))
+        return ReductionConfig(layout, kept, turns, 1, slow)
+    return ReductionConfig(layout, kept, turns, marks.stages("stages", 2, nest.outer), slow)
+
+
+def slow_loops(program: TensorProgram, nest: Nest) -> tuple[bool, ...]:
+    """Of each loop over reduced elements, whether a function in it has a slow path."""
+    loops = (phase.statements for phase in nest.phases if phase.members)
+    return tuple(any(has_slow_path(s.expression, program.approximates) for s in inner) for inner in loops)
 
 
 def _check_order(program: TensorProgram, layout: Layout) -> None:

@@ -72,7 +72,7 @@ class ReductionFamily(KernelFamily):
         # On a walked loop `lane` asks for threads along the reduced elements, `warp` for some along the kept ones too.
         wish = marks.first("lane", "warp", members=[m for phase in nest.phases for m in phase.members])
         by_row = wish == "lane" if wish else group.kind == ROW_REDUCTION.name
-        return lower_reduction(group, nest, marks, by_row)
+        return lower_reduction(group, nest, marks, by_row).with_registers(setting.machine.sm_count)
 
     def menu(self, group: FusionGroup) -> MarkMenu:
         """As `KernelFamily` says."""

@@ -38,7 +38,10 @@ def lower_reduction(group: FusionGroup, nest: Nest, marks: Marks, by_row: bool) 
 def emit_reduction(group: FusionGroup, nest: Nest, config: ReductionConfig) -> TileProgram:
     """The kernel of a config."""
     tile = _ReductionEmitter(group, nest, config).emit()
-    if config.layout.threads == MAX_THREADS:  # the compiler would spill to have a second block of as many beside it
+    layout = config.layout
+    # Left to itself, the compiler spills to have a second of the largest blocks on an SM, and for as many small ones as
+    # an SM takes it has a thread wait for the first 8 to 16 of its loads before it asks for others.
+    if layout.threads == MAX_THREADS or (config.side_by_side > 1 and not config.kept):
         tile = replace(tile, together=1)
     if config.turns == 1:
         return tile

@@ -24,6 +24,7 @@ from engine.kernels.reduction.config import (
     Layout,
     ReductionConfig,
     fits_registers,
+    slow_loops,
     used_again,
     why_not_shared,
     widest_vector,
@@ -72,6 +73,8 @@ class RowPrograms(KernelTemplate):
     """Arrays that several loops use."""
     alive: int
     """Values of one element alive at once."""
+    slow: tuple[bool, ...]
+    """As `ReductionConfig`."""
     counted: dict[tuple[int | bool, ...], ThreadTraffic] = field(default_factory=dict, compare=False, repr=False)
     """What the threads of kernels move, by what changes more than the lengths of their loops."""
 
@@ -102,7 +105,7 @@ class RowPrograms(KernelTemplate):
         is_held = program["staging"] == REGISTER and fits_registers(layout, len(self.again))
         turns = program.number("turns")
         stages = program.number("stages") if turns > 1 else 1
-        return ReductionConfig(layout, self.again if is_held else frozenset(), turns, stages)
+        return ReductionConfig(layout, self.again if is_held else frozenset(), turns, stages, self.slow)
 
     def chunks(self, program: Program) -> int:
         """Of a row, that a thread has."""
@@ -173,8 +176,7 @@ class RowPrograms(KernelTemplate):
         """The work of a configuration whose threads move so much, and of a team's last block so much more."""
         layout, turns = config.layout, config.turns
         blocks, teams = layout.blocks * layout.parts // turns, layout.blocks if layout.parts > 1 else 0
-        side_by_side = layout.chunks if config.kept else layout.strip if layout.is_unrolled else 1
-        of_thread = -(-layout.vector * side_by_side // config.load_turns)
+        at_once = config.side_by_side if config.kept else -(-config.side_by_side // config.load_turns)
         steps = 1 if config.kept else layout.strips * (1 if layout.is_unrolled else layout.strip)
         warps = -(-layout.threads // WARP)
         requested = layout.threads * (blocks * moved.outside + teams * meeting.outside)
@@ -186,7 +188,7 @@ class RowPrograms(KernelTemplate):
             stages=config.stages,
             shared_bytes=layout.threads * moved.copied // turns * config.stages + self._scratch(layout),
             shared_bytes_moved=layout.threads * (blocks * moved.shared + teams * meeting.shared),
-            registers=REDUCTION_BASE + of_thread * max(1, len(config.kept)),
+            registers=REDUCTION_BASE + layout.vector * at_once * max(1, len(config.kept)),
             l2_bytes=requested,
             global_requests=requested // (self.element * layout.vector * WARP),
             global_sectors=warps * (blocks * moved.sectors + teams * meeting.sectors),
@@ -250,9 +252,10 @@ def ways(group: FusionGroup, kernel: Kernel) -> list[RowPrograms]:
     program, nest = kernel.program, loop_nest(kernel.program, kernel.schedule)
     loop = next(p for p in nest.phases if p.members)
     element = max(DTYPES[program.arrays[name].dtype] for name in program.inputs or program.outputs)
-    again, alive = used_again(program, nest), most_alive(program.statements).values
+    again, alive, slow = used_again(program, nest), most_alive(program.statements).values, slow_loops(program, nest)
     rows, length = (math.prod(m.extent for m in members) for members in (nest.outer, loop.members))
-    ways = [RowPrograms(group, kernel, nest, by_row, rows, length, element, again, alive) for by_row in (True, False)]
+    facts = (rows, length, element, again, alive, slow)
+    ways = [RowPrograms(group, kernel, nest, by_row, *facts) for by_row in (True, False)]
     ways.sort(key=lambda way: way.program_of(kernel) is None)
     for way in ways:
         # Kernels that differ in the rows of a block alone may meet sectors otherwise: the first one's count stays.
