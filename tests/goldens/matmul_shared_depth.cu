@@ -18,7 +18,7 @@ enum : int {
 };
 static_assert(THREADS * OWNED == TILE_ROWS * TILE_COLUMNS, "the threads own the tile exactly");
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, float* __restrict__ y_, float* parts_, int* arrivals_)
 {
   const Global<const float> left(left_, 25600);  // 20 x 1280

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.support.values import value
+from engine.target.hardware import BLOCK_REGISTERS
 from engine.tensorize.space import KernelConfig
 from engine.tile.nodes.control import LastArrival
 from engine.tile.nodes.operation import TileOp, operations
 from engine.tile.nodes.values import Buffer
 from engine.tile.source import Footprint
 
-FEW_THREADS = 512
-"""Of an SM, whose 65,536 registers are then 128 to a thread."""
+AMPLE = 128
+"""Registers of a thread that are enough where nobody knows how many it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,12 @@ class TileProgram:
     later: tuple[TileProgram, ...] = ()
     """Launches that follow in order; what one leaves in a workspace, the next ones read."""
 
-    def with_registers(self, sms: int) -> TileProgram:
-        """The same, with the registers of as many blocks as an SM gets for each of them, where these leave a thread 128
-        or more: left to itself, the compiler may spill some to have room for blocks that do not come."""
+    def with_registers(self, sms: int, needed: float = AMPLE) -> TileProgram:
+        """The same, with the registers of as many blocks as an SM gets for each of them, where these leave a thread as
+        many as it needs: left to itself, the compiler may spill some to have room for blocks that do not come."""
         each = -(-self.grid // sms)
-        return replace(self, together=each) if each * self.threads <= FEW_THREADS and not self.together else self
+        has_room = each * self.threads * needed <= BLOCK_REGISTERS
+        return replace(self, together=each) if has_room and not self.together else self
 
     def of(self, before: str, name: str, title: str) -> TileProgram:
         """The same for another group.  before, name: of its program; title: of the group, in the first line."""
