@@ -126,12 +126,13 @@ class ReductionConfig(KernelConfig):
 
     @property
     def load_turns(self) -> int:
-        """See `KernelConfig`: a chunk at a time where a slow path stands between them, else all that a thread has
-        registers for.  What is kept has registers, and is loaded by the first loop."""
-        if any(self.slow[:1] if self.kept else self.slow):
-            return self.side_by_side
+        """See `KernelConfig`: a chunk at a time in loops with a slow path, else all that a thread has registers for; of
+        several loops the mean.  What is kept has registers, and is loaded by the first loop."""
         room = BLOCK_REGISTERS // self.layout.threads - REDUCTION_BASE
-        return 1 if self.kept else -(-self.layout.vector * self.side_by_side // room)
+        at_once = 1 if self.kept else -(-self.layout.vector * self.side_by_side // room)
+        loops = self.slow[:1] if self.kept else self.slow
+        turns = sum(self.side_by_side if is_slow else at_once for is_slow in loops)
+        return -(-turns // len(loops)) if loops else at_once
 
     def with_stages(self, stages: int, register_stages: int) -> ReductionConfig:
         """See `KernelConfig`."""
