@@ -43,7 +43,7 @@ matmul_0(const float* __restrict__ left_, const float* __restrict__ right_, floa
     for (int n1 = 0; n1 < 4; ++n1)
       acc[n0][n1] = 0.0f;
   // 3 stages: cp.async fills tile t + 2 while tile t is used
-  #pragma unroll 1
+  #pragma unroll
   for (int ahead = 0; ahead < 2; ++ahead) {
     #pragma unroll
     for (int left_share = 0; left_share < 2; ++left_share) {
