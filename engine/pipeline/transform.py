@@ -175,10 +175,7 @@ class _Rewriting:
         ends = loop.body[: max(leaving, default=0)]
         parts = _split_by_part(loop.body[len(ends) :], decision.request.buffers)
         filled = self._fill_early(decision, loop, "ahead", parts.filled)
-        # Asynchronous copies wait for nothing, so that writing them out gains nothing; loads through registers do wait.
-        # Of products on CUDA cores NVRTC 13 spills some where these copies are a loop.
-        is_loop = bool(self.program.intrinsic) and not decision.held
-        first = For("ahead", ahead, (*filled, Commit(link)), 1 if is_loop else True, link)
+        first = For("ahead", ahead, (*filled, Commit(link)), True, link)
         another = Index((), loop.extent - 1 - ahead) - Index.of(loop.name)
         guarded = UniformIf(another, self._fill_ahead(decision, loop, parts.issued), link)
         put = (UniformIf(another, self._fill_ahead(decision, loop, parts.put), link),) if parts.put else ()

@@ -73,7 +73,7 @@ def test_columns_in_turns() -> None:
     kernel = engine.compile(group, engine.merge_advice(engine.default_recipe(group), group, text))
     assert (kernel.tile.constants["TURNS"], kernel.tile.stages) == (3, 1)
     (_, told) = (v for v in kernel.verdicts if v.placed.author == "user")
-    assert "2 stages need 256,512 bytes of shared memory" in told.because
+    assert "2 stages need 256,256 bytes of shared memory" in told.because
     report = engine.check(kernel)
     assert report.status == "pass", report.message
 

@@ -49,7 +49,7 @@ class BlockRanges(TileOp):
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _AlikeParts:
     """Neighbouring parts of as many blocks each, whose texts differ in names alone."""
 
     blocks: int
@@ -78,16 +78,16 @@ class _Run:
         out.append(replace(first, lines=lines, spans=spans))
 
 
-def _runs(out: CudaWriter, parts: Sequence[tuple[int, tuple[TileOp, ...]]]) -> list[_Run]:
+def _runs(out: CudaWriter, parts: Sequence[tuple[int, tuple[TileOp, ...]]]) -> list[_AlikeParts]:
     """Every part's text, those that differ from the one before in names alone together with it."""
-    runs: list[_Run] = []
+    runs: list[_AlikeParts] = []
     for blocks, body in parts:
         text = CudaWriter(out.buffers, out.forms, depth=out.depth + 1, extents=out.extents)
         text.body(body)
         last = runs[-1] if runs and runs[-1].blocks == blocks else None
         called = _renaming(last.texts[0], text) if last else None
         if last is None or called is None:
-            runs.append(_Run(blocks, [text], [{}]))
+            runs.append(_AlikeParts(blocks, [text], [{}]))
         else:
             last.texts.append(text)
             last.names.append(called)
