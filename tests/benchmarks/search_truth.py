@@ -26,7 +26,7 @@ from engine.kernels.gemm.space import CHUNKS, CUDA_CORES, TENSOR_TILES, TENSOR_W
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Sketch
 from engine.kernels.space import Program, Task, Value
-from engine.suite import SuiteRow, read_suite
+from engine.suite import SuiteRow, read_row
 from engine.support.cache import digest, digest_of_files
 from engine.support.errors import EngineError
 from engine.tensorize.space import GemmConfig
@@ -85,8 +85,8 @@ class Operator:
     """One row of ALCOP's suite, and its first mapping to tensor cores in a fixed space, WHOLE or QUICK."""
 
     def __init__(self, name: str, is_quick: bool = False) -> None:
-        self.row: SuiteRow = next(row for row in read_suite(SUITE).rows if row.name == name)
         self.reference = f"suite:{SUITE}/{name}"
+        _, self.row = read_row(self.reference)
         self.group = contraction_group(engine.fuse(engine.load(self.reference), target=TARGET).groups)
         found = problem(self.group, engine.default_recipe(self.group, target=TARGET))
         if isinstance(found, str):

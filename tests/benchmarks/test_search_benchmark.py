@@ -167,6 +167,11 @@ def test_records_without_times_are_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert "is not there" in capsys.readouterr().err
 
 
+def test_an_operator_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--operator", "MM_Nothing"]) == 2
+    assert "MM_Nothing" in capsys.readouterr().err
+
+
 def test_times_of_two_origins_are_never_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "both.db"
     with RecordStore(path) as store:
