@@ -52,7 +52,8 @@ PATIENCE, NEAR_CHANCE, NEAR_PARENTS = 20, 0.5, 8
 """Trials without a better program after which a proposal may be a random neighbour, the chance of that, and of how many
 best programs it is one.
 
-What is above and in `surrogate` was chosen on the measured spaces convolution_A4000 and gemm_RTX_3060_laptop.
+What else is above, and what is in `surrogate`, was chosen on the measured spaces convolution_A4000 and
+gemm_RTX_3060_laptop.
 """
 
 

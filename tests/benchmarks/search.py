@@ -5,7 +5,7 @@
     python -m tests.benchmarks.search --spaces FOLDER    (measured on real GPUs: `tests.benchmarks.search_spaces`)
 
 The truth is exhaustive: all of the 2,592 programs of a fixed space of each operator (`search_truth.WHOLE`), before
-pruning.  That takes about an hour on two cores that are free; what was compiled is kept, so that a run that is ended
+pruning.  That takes one to two hours on two cores; what was compiled is kept, so that a run that is ended
 goes on.  Its times are of origin "synthetic": this tests search code and says nothing about a GPU.  `--records` keeps
 the truth in a record file, `--recorded` takes that of a record file, of whatever origin, and compiles nothing.
 Strategies see what pruning left; the best of the whole space, what was pruned included, is 1.  How far a program may be

@@ -247,6 +247,7 @@ def test_a_reduction_whose_operands_disagree_offers_both_mappings(
     (mapped,) = (a for a in engine.default_recipe(group).groups[group.name] if a.author == "map")
     assert len(mapped.scenario.alternatives) == offered
     assert all("score" in one.entries[0].because for one in mapped.scenario.alternatives)
+    assert bool(mapped.scenario.entries) == (offered == 0)
     assert all("for what the family reduction would choose else" in e.because for e in mapped.scenario.entries)
     assert engine.compile(group).family == "reduction"
 
