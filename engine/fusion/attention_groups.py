@@ -45,8 +45,7 @@ class _AttentionJoiner:
         self.groups = dict(enumerate(partition.groups))
         self.refusals = dict(partition.refusals)
         self.home = {s.name: n for n, (group, _) in enumerate(partition.groups) for s in group}
-        self._savings: dict[int, Saving] = {}
-        self._spent: dict[int, float] = {}
+        self._savings, self._spent = dict(partition.savings), dict(partition.spent)
 
     def is_attention(self, statement: Statement) -> bool:
         """Whether a statement is in one already: a person's."""

@@ -81,14 +81,13 @@ class Partition:
         for place in range(len(self.groups)) if places is None else places:
             statements, _ = self.groups[place]
             kernel = graph.kernels[self.numbers[place]]
-            is_bound = False
+            is_bound = not any(map(is_product, statements))
             if self.numbers[place] in self.spent:
                 spent = self.spent[self.numbers[place]]
                 needed = self.program.needed_outside(statements)
                 moved = sum(compulsory_bytes(self.program.cut_out(statements, needed)))
             else:
                 cost = assessor.cost(kernel)
-                is_bound = not any(map(is_product, graph.flow.statements(kernel.members)))
                 moved = cost.bytes_read + cost.bytes_written if cost else 0
                 spent = accurate(assessor, kernel) if cost and is_bound else moving(cost, assessor.target)
             found = PlanFigures(

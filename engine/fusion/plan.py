@@ -21,6 +21,7 @@ from engine.fusion.reasons import group_reason, group_title, main_word, schemes
 from engine.fusion.recurrent_steps import with_recurrent_steps
 from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
+from engine.fusion.sunk_epilogues import with_sunk_epilogues
 from engine.fusion.whole_reductions import with_whole_reductions
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.grouping import group_by
@@ -64,9 +65,9 @@ def plan(
 
 
 def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], request: FusionRequest) -> Partition:
-    """The kernels of a program whose layout statements are folded: of the search, then with long reductions,
-    attentions, products with the reductions of their rows, steps of recurrences, and products that share a factor, as
-    one kernel where that pays.
+    """The kernels of a program whose layout statements are folded: of the search, then with the last values of products
+    where they are read, and with long reductions, attentions, products with the reductions of their rows, steps of
+    recurrences, and products that share a factor, as one kernel where that pays.
 
     without_kernel: operators of the graph that the program lacks.  Raises BadInput, naming operators and figures, where
     what is fixed cannot be.
@@ -74,7 +75,7 @@ def build_partition(program: TensorProgram, without_kernel: Sequence[Operator], 
     parts, fixed = partition(program, without_kernel, request), request.fixed
     if request.policy != STITCH:
         return parts
-    parts = with_whole_reductions(parts, fixed, program)
+    parts = with_sunk_epilogues(with_whole_reductions(parts, fixed, program), fixed)
     found = with_rows(with_attention(parts, parts.program, fixed), parts, fixed)
     found = with_product_chains(found, parts, fixed)
     found = with_recurrent_steps(found, parts, fixed)

@@ -35,6 +35,7 @@ class _RowJoiner:
     def __init__(self, partition: Partition, before: Partition, fixed: Fixed) -> None:
         self._before, self._fixed = partition, fixed
         self.groups = dict(enumerate(partition.groups))
+        self._known_refusals = partition.refusals
         self.refusals = dict(partition.refusals)
         self._homes: dict[str, set[int]] = {}
         """Array -> the groups that make it or a part of it."""
@@ -73,7 +74,9 @@ class _RowJoiner:
             if not reason:
                 return
             for reader in statements:
-                self.refusals |= {(a, reader.operator): reason for a in reader.sources if product in handed.get(a, ())}
+                for array in (a for a in reader.sources if product in handed.get(a, ())):
+                    known = self._known_refusals.get((array, reader.operator))
+                    self.refusals[array, reader.operator] = f"{known}; {reason}" if known else reason
 
     def _is_product(self, n: int) -> bool:
         return n in self.groups and self.groups[n][1].kind.takes_reductions
