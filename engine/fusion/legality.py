@@ -34,11 +34,13 @@ class KernelLegality:
         """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
         statement, statements of different shapes, at last parts that nothing connects."""
         reason = ""
-        stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
+        reduces = any(s.reduction is not None for s in statements)
+        stitchable = reduces and not any(map(is_contraction, statements))
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
             # A stitched kernel without a common axis is one block: parts with blocks of their own use the whole GPU.
-            if form is stitched_shape and isinstance(shape, Shape) and not shape.rows:
+            # Parts without a reduction have no rows to share either.
+            if form is stitched_shape and isinstance(shape, Shape) and not (shape.rows and reduces):
                 packed = packed_shape(statements, kept)
                 shape = packed if isinstance(packed, Shape) and not self._too_large(packed, statements, kept) else shape
             if isinstance(shape, str):
