@@ -34,13 +34,10 @@ class KernelLegality:
         """How they fit, or why they do not.  Simple kernels come first: one loop space, then everything in one
         statement, statements of different shapes, at last parts that nothing connects."""
         reason = ""
-        reduces = any(s.reduction is not None for s in statements)
-        stitchable = reduces and not any(map(is_contraction, statements))
+        stitchable = any(s.reduction is not None for s in statements) and not any(map(is_contraction, statements))
         for form in (common_shape, inlined_shape, stitched_shape, packed_shape):
             shape = form(statements, kept)
-            # A stitched kernel without a common axis is one block: parts with blocks of their own use the whole GPU.
-            # Parts without a reduction have no rows to share either.
-            if form is stitched_shape and isinstance(shape, Shape) and not (shape.rows and reduces):
+            if form is stitched_shape and isinstance(shape, Shape) and not _is_worth_a_block(shape, statements):
                 packed = packed_shape(statements, kept)
                 shape = packed if isinstance(packed, Shape) and not self._too_large(packed, statements, kept) else shape
             if isinstance(shape, str):
@@ -165,6 +162,16 @@ def inlined_shape(statements: Sequence[Statement], kept: frozenset[str]) -> Shap
     alone = common_shape([last])
     assert isinstance(alone, Shape), alone
     return replace(alone, inlined=tuple(p.name for p in producers))
+
+
+def _is_worth_a_block(shape: Shape, statements: Sequence[Statement]) -> bool:
+    """Whether a stitched kernel may be better than parts with blocks of their own: not where it has no common axis and
+    is one block, and not where nothing is reduced and blocks share out the axis that elements lie along in memory."""
+    if not shape.rows or any(s.reduction is not None for s in statements):
+        return bool(shape.rows)
+    widest = max((s for s in statements if s.name not in shape.inlined), key=lambda s: s.points)
+    along = (shape.axes[widest.name, name] for index in widest.write.indices[-1:] for name in index.iterators())
+    return not any(axis in shape.rows for axis in along)
 
 
 def handed_over(shape: Shape, statements: Sequence[Statement]) -> frozenset[str]:

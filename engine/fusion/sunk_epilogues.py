@@ -66,8 +66,11 @@ class _Sinking:
     def try_to_sink(self, product: int, reader: int) -> None:
         """Move values from one group to another, as many as leave the fewest bytes, where the estimate gains."""
         before = [self._groups[product], self._groups[reader]]
-        first, *shorter = self._cuts(before[0][0], before[1][0])
-        best = min(shorter, key=lambda cut: cut.bytes, default=first)
+        last = self._last_values(before[0][0], before[1][0])
+        if not last:
+            return
+        first, *others = (self._cut(before, last[:n]) for n in range(len(last) + 1))
+        best = min(others, key=lambda cut: cut.bytes)
         if best.bytes >= first.bytes or self._is_held(best):
             return
         fits = KernelLegality(self._before.program.arrays, self._before.times.target)
@@ -85,25 +88,29 @@ class _Sinking:
                     told = f"{statement.operator} is computed where its result is read: {saving}"
                     self._refusals |= {(array, statement.operator): told for array in statement.sources}
 
-    def _cuts(self, product: Sequence[Statement], reading: Sequence[Statement]) -> Iterator[_Cut]:
-        """The two groups as they are, then with more and more of the last values moved that only the second reads."""
-        program = self._before.program
-        kept, taken = list(product), list(reading)
-        yield self._cut(kept, taken)
+    def _last_values(self, product: Sequence[Statement], reading: Sequence[Statement]) -> list[Statement]:
+        """Element-wise statements of the first group that only the second reads, or what moves before them; last one
+        first."""
+        program, found = self._before.program, list[Statement]()
+        taken = {s.name for s in reading}
         for statement in reversed(product):
-            readers = {s.name for s in program.readers.get(statement.write.array, ())}
-            is_read_there = bool(readers) and readers.issubset([s.name for s in taken])
-            is_whole = statement.covers and not statement.guards and is_plain(statement.write)
+            array = statement.write.array
+            readers = [s.name for s in program.readers.get(array, ())]
+            is_whole = statement.reduction is None and statement.covers and not statement.guards
             if (
-                statement.reduction is None and is_whole and is_read_there
-                and statement.write.array not in program.outputs
+                readers and taken.issuperset(readers)
+                and is_whole and is_plain(statement.write) and array not in program.outputs
             ):  # fmt: skip
-                kept.remove(statement)
-                taken.insert(0, statement)
-                yield self._cut(kept, taken)
+                found.append(statement)
+                taken.add(statement.name)
+        return found
 
-    def _cut(self, kept: Sequence[Statement], reading: Sequence[Statement]) -> _Cut:
-        return _Cut(tuple(kept), tuple(reading), sum(map(self._bytes, (kept, reading))))
+    def _cut(self, groups: Sequence[Group], moved: Sequence[Statement]) -> _Cut:
+        """The two groups once some of the first one's values are the second one's."""
+        names = {s.name for s in moved}
+        kept = tuple(s for s in groups[0][0] if s.name not in names)
+        reading = (*reversed(moved), *groups[1][0])
+        return _Cut(kept, reading, self._bytes(kept) + self._bytes(reading))
 
     def _bytes(self, statements: Sequence[Statement]) -> int:
         program = self._before.program

@@ -1,8 +1,9 @@
-"""Kernels of few blocks confirmed by the estimate: what the search joined falls apart again where that is quicker.
+"""Kernels that the estimate confirms: what the search joined falls apart again where that is quicker.
 
     s = sum(j) x[i, j];   y[i, j] = x[i, j] - s[i]     of 4 rows: one kernel has 4 blocks, two use the whole GPU
 
-The search's model knows no bandwidth of few blocks, and nothing of blocks of one launch that share a reduction's terms.
+The search's model knows no bandwidth of few blocks, nothing of blocks of one launch that share a reduction's terms, and
+not how the threads of a stitched kernel walk its loops.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ JoinJudge = Callable[[Sequence[CandidateKernel], CandidateKernel], bool]
 
 
 def confirm_kernels(assessor: Assessor, before: KernelGraph, after: KernelGraph, pays: JoinJudge) -> KernelGraph:
-    """The kernels `after` a search, those of few blocks as they were `before` where that is quicker."""
+    """The kernels `after` a search, doubtful ones as they were `before` where that is quicker."""
     if after is before:
         return after
     kept: list[CandidateKernel] = []
@@ -30,18 +31,19 @@ def confirm_kernels(assessor: Assessor, before: KernelGraph, after: KernelGraph,
     for whole in after.kernels:
         parts = list(dict.fromkeys(homes[m] for m in sorted(whole.members) if m in homes))
         is_made_of_parts = frozenset[int]().union(*(part.members for part in parts)) == whole.members
-        if whole in known or not is_made_of_parts or not _waits_for_bytes(assessor, whole) or pays(parts, whole):
+        if whole in known or not is_made_of_parts or not _is_doubtful(assessor, whole) or pays(parts, whole):
             kept.append(whole)
         else:
             kept += parts
     return after if len(kept) == len(after.kernels) else KernelGraph(after.flow, kept)
 
 
-def _waits_for_bytes(assessor: Assessor, kernel: CandidateKernel) -> bool:
-    """Whether a kernel that keeps rows to its blocks has so few that their SMs' ports to L2 cost more than a launch."""
+def _is_doubtful(assessor: Assessor, kernel: CandidateKernel) -> bool:
+    """Whether the search's model may be wrong about a kernel: about any stitched one, and about one that keeps rows to
+    so few blocks that their SMs' ports to L2 cost more than a launch."""
     cost, machine = assessor.cost(kernel), assessor.target
-    if cost is None or not (cost.fit.shape.kind.hands_over or cost.fit.shape.kind.keeps_rows):
-        return False
+    if cost is None or not cost.fit.shape.kind.keeps_rows:
+        return cost is not None and cost.fit.shape.kind.hands_over
     statements = assessor.flow.statements(assessor.first(kernel).members)
     beside = WARP if reduction_kind(statements).combines_warps else 1
     busy = min(1.0, launch_of(cost.fit, machine).blocks / beside / machine.sms.value)
