@@ -18,6 +18,9 @@ Lanes = np.ndarray[Any, np.dtype[np.int64]]
 Values = Mapping[str, Lanes]
 """Variable -> its value in each lane."""
 
+NOWHERE = np.iinfo(np.int64).min
+"""Stands for the sector of a lane that takes no part."""
+
 
 class DependsOnData(Exception):
     """An address follows from a value that was read from memory."""
@@ -51,8 +54,9 @@ def _permute(position: Lanes, row_bytes: int, element: int) -> Lanes:
 
 def sectors_of(addresses: Lanes, active: np.ndarray) -> Lanes:
     """Sectors of global memory that one request of each warp touches; accesses lie at multiples of their width."""
-    sectors = np.sort(np.where(active, addresses // SECTOR, -1), axis=-1)
-    counts: Lanes = _distinct(sectors).sum(axis=-1)
+    # Where a mask is taken to hold, an address may lie before the array.
+    sectors = np.sort(np.where(active, addresses // SECTOR, NOWHERE), axis=-1)
+    counts: Lanes = _distinct(sectors, NOWHERE).sum(axis=-1)
     return counts
 
 
@@ -109,7 +113,7 @@ def _passes_of_groups(addresses: Lanes, active: np.ndarray, width: int, group: i
     for begin in range(0, lanes, group):
         taken = np.sort(words[:, begin : begin + group].reshape(len(words), -1), axis=-1)
         bins = np.arange(len(words))[:, None] * BANKS + taken % BANKS
-        loads = np.bincount(bins[_distinct(taken)], minlength=len(words) * BANKS)
+        loads = np.bincount(bins[_distinct(taken, -1)], minlength=len(words) * BANKS)
         most = loads.reshape(-1, BANKS).max(axis=-1)
         total += most
         groups += most > 0
@@ -124,8 +128,8 @@ def _passes_of_warp(addresses: bytes, active: bytes, width: int, group: int) -> 
     return passes[0], groups[0]
 
 
-def _distinct(ordered: Lanes) -> np.ndarray:
-    """Which elements of sorted rows are the first of their value; -1 stands for none."""
+def _distinct(ordered: Lanes, none: int) -> np.ndarray:
+    """Which elements of sorted rows are the first of their value.  none: what stands for no element."""
     first = np.ones_like(ordered, dtype=bool)
     first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    return first & (ordered >= 0)
+    return first & (ordered != none)
