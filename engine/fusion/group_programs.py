@@ -14,6 +14,7 @@ from engine.fusion.kinds import Kind
 from engine.fusion.nodes import GroupInstance
 from engine.fusion.packing import parts_of
 from engine.fusion.shape import Shape, is_contraction, reduction_kind
+from engine.fusion.split_array_axes import split_array_axes
 from engine.support.values import value
 from engine.tensor.index import Index
 from engine.tensor.nodes import Access, Array, Iterator, Statement, TensorProgram
@@ -103,7 +104,7 @@ class GroupBuilder:
         )
         if shape.kind.is_pattern and shape.splits:
             body = with_axis_of_each_loop(body)
-        body, parts = crop_arrays(body)
+        body, parts = crop_arrays(body if shape.kind.is_product or shape.kind.has_parts else split_array_axes(body))
         short = _short_names(used)
         instance = GroupInstance(
             operators=self._operators(statements),

@@ -18,9 +18,12 @@ from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import MOST_AXES, stitched_shape
 from engine.support.grouping import UnionFind, group_by
 from engine.tensor.nodes import Statement
+from engine.tensor.rewrite import inline
 
 ONE_PART = "one value leads to another in all of them: they are one part"
 """Why connected statements are no pack."""
+ONE_LOOP = "its parts walk one box once what they read is computed in place: they are one part"
+"""Why parts are no pack that become one where they are built."""
 
 
 def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozenset()) -> Shape | str:
@@ -48,6 +51,9 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
         axes |= {key: number.setdefault(axis, len(number)) for key, axis in shape.axes.items()}
         for axis, n in number.items():
             extents[n] = max(extents.get(n, 1), shape.extents[axis])
+    left = inline([s for s in statements if s.name in inlined], statements) if inlined else statements
+    if len(parts_of(left)) < 2:
+        return ONE_LOOP
     if len(extents) > MOST_AXES:
         return f"a part has {len(extents)} different loops, a kernel names at most {MOST_AXES}"
     return Shape(PACKED, axes, (), tuple(sorted(extents)), extents, tuple(inlined), splits)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-from engine.fusion.axis_splitting import inner_of, split
+from engine.fusion.axis_splitting import inner_of, split, wanted_splits
 from engine.fusion.kinds import (
     COLUMN_REDUCTION,
     CONTRACTION,
@@ -170,7 +170,7 @@ def common_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
     if len(anchors) > 1:
         names = dict.fromkeys(s.operator for s in anchors)
         return f"{TWO_PRODUCTS}: {' and '.join(names)}"
-    splits = group_splits(statements, anchors[0], kept) if anchors else {}
+    splits = group_splits(statements, anchors[0], kept) if anchors else wanted_splits(statements)
     cut = [split(s, splits) for s in statements]
     shape = shape_around(cut, kept, [s for s, before in zip(cut, statements, strict=True) if before in anchors])
     return shape if isinstance(shape, str) else shape.with_splits(splits)

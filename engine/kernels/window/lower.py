@@ -11,7 +11,7 @@ vector of neighbours that lie across the slides, such as channels.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.fusion.nodes import FusionGroup
@@ -60,7 +60,12 @@ def widest_lanes(program: TensorProgram, windows: Windows) -> int:
     """Neighbours across the slides that are one access; 1 where there are none."""
     if windows.lane is None:
         return 1
-    return vector_limit(program.statements, program, {s.name: (s.parallel[-1].name,) for s in program.statements})
+    return vector_limit(program.statements, program, _runs(windows, program.statements))
+
+
+def _runs(windows: Windows, statements: Iterable[Statement]) -> dict[str, tuple[str]]:
+    """Statement -> its iterator along the image's memory."""
+    return {s.name: (s.parallel[windows.neighbours].name,) for s in statements}
 
 
 class _WindowLowering:
@@ -71,7 +76,10 @@ class _WindowLowering:
         self.statement, self.reduction = statement, statement.reduction
         self.link = at(statement, *(i.name for i in statement.iterators))
         self.steps = config.steps(windows)
-        self.units = tuple(i.extent // self.steps.get(i.name, 1) for i in statement.parallel)
+        along = statement.parallel[windows.neighbours]
+        self.kept = (*(i for i in statement.parallel if i != along), along)
+        """The loops of the results, neighbours in memory innermost."""
+        self.units = tuple(i.extent // self.steps.get(i.name, 1) for i in self.kept)
         self.total = math.prod(self.units)
         self.emitter = Emitter(self.program, -(-self.total // config.threads), config.threads)
         self.emitter.vector = self.emitter.extents[LANE_OF_VECTOR] = config.vector
@@ -87,9 +95,7 @@ class _WindowLowering:
         with emitter.when(exists, self.link):
             if exists:
                 emitter.extents["place"] = self.total
-            for iterator, unit in zip(
-                self.statement.parallel, delinearize(place, self.units, emitter.extents), strict=True
-            ):
+            for iterator, unit in zip(self.kept, delinearize(place, self.units, emitter.extents), strict=True):
                 self.first[iterator.name] = emitter.bind(iterator.name, unit * self._step(iterator), self.link)
             self._reduce()
             self._finish_results()
@@ -225,7 +231,7 @@ class _WindowLowering:
             where[windows.along.kept.name] = where[windows.along.kept.name] + s * steps
             if windows.down is not None:
                 where[windows.down.kept.name] = where[windows.down.kept.name] + r
-            last = self.statement.parallel[-1].name
+            last = self.statement.parallel[windows.neighbours].name
             where[last] = where[last] + lane
             total = Access(self.sums, (r, s, lane) if self.lanes else (r, s * steps + lane))
             array = self.program.arrays[self.statement.write.array]
@@ -246,7 +252,7 @@ class _WindowLowering:
     def _stored_together(self) -> int:
         """Results of a strip that are one access."""
         results = [result_statement(self.statement, Literal(0.0, "float32")), *self.windows.followers]
-        limit = vector_limit(results, self.program, {s.name: (s.parallel[-1].name,) for s in results})
+        limit = vector_limit(results, self.program, _runs(self.windows, results))
         return math.gcd(limit, self.config.strip)
 
     def _program(self) -> TileProgram:

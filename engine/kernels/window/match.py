@@ -69,9 +69,15 @@ class Windows:
 
     @property
     def lane(self) -> Iterator | None:
-        """The iterator of neighbours in memory, where the window does not slide along them; None where it does."""
-        last = self.statement.parallel[-1]
-        return None if last == self.along.kept else last
+        """The iterator of neighbours in the image's memory, where the window does not slide along them; None where it
+        does."""
+        name = plain_iterator(self.image.indices[-1])
+        return next((i for i in self.statement.parallel if i.name == name and i != self.along.kept), None)
+
+    @property
+    def neighbours(self) -> int:
+        """The place among the loops of the results, of every statement, of the one along the image's memory."""
+        return self.statement.parallel.index(self.lane or self.along.kept)
 
 
 def match_windows(program: TensorProgram) -> Windows | None:
@@ -82,7 +88,7 @@ def match_windows(program: TensorProgram) -> Windows | None:
         return None
     if not set(program.inputs).isdisjoint(program.outputs) or math.prod(i.extent for i in first.reduced) > MOST_TAPS:
         return None
-    if looked_up(first) or not all(follows(program, first, s) for s in rest):
+    if looked_up(first) or not all(follows(program, first, s) or _is_in_place(program, first, s) for s in rest):
         return None
     images = {access for access in accesses(first.expression) if _slides(access, first)}
     if len(images) != 1:
@@ -94,9 +100,20 @@ def match_windows(program: TensorProgram) -> Windows | None:
     if len([a for a in accesses(first.expression) if a.array == image.array]) > 1 or not _are_guards_of(image, slides):
         return None
     found = Windows(first, image, slides, tuple(rest))
-    lane = found.lane
-    is_plain = lane is None or plain_iterator(image.indices[-1]) == lane.name
-    return found if is_plain and (lane is None or lane not in [s.kept for s in slides]) else None
+    is_along = slides[-1].axis == len(image.indices) - 1
+    return found if is_along or (found.lane is not None and found.lane not in [s.kept for s in slides]) else None
+
+
+def _is_in_place(program: TensorProgram, first: Statement, statement: Statement) -> bool:
+    """Whether a statement with the loops of the first one reads others at its own point, whatever the order of axes."""
+    written = {s.write.array: s.write.indices for s in program.statements}
+    names = [plain_iterator(index) for index in statement.write.indices]
+    return (
+        statement.reduction is None and not statement.guards and statement.parallel == first.parallel
+        and sorted(filter(None, names)) == sorted(i.name for i in first.parallel) and None not in names
+        and all(not i.is_indirect for a in statement.reads() for i in a.indices)
+        and all(a.indices == written[a.array] and not a.guards for a in statement.reads() if a.array in written)
+    )  # fmt: skip
 
 
 def _slides(access: Access, statement: Statement) -> tuple[Slide, ...]:
