@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import engine
@@ -153,3 +154,25 @@ OTHERS: dict[str, tuple[list[Node], dict[str, Shape]]] = {
 def test_other_groups_stay_with_their_families(name: str, tmp_path: Path) -> None:
     nodes, shapes = OTHERS[name]
     assert all(family_of(group).name != "window" for group in plan_of(tmp_path, nodes, shapes, "float32").groups)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_windows_over_tokens(dtype: str, tmp_path: Path) -> None:
+    """Tokens of an image, channels last: threads take neighbouring channels, and strips run along the image's rows."""
+    nodes: list[Node] = [
+        ("Transpose", ["x"], ["c"], {"perm": [0, 2, 1]}), ("Reshape", ["c", "image"], ["i"], {}),
+        ("Conv", ["i", "w", "b"], ["p"], {"group": 64, **PADDED}), ("Reshape", ["p", "flat"], ["f"], {}),
+        ("Transpose", ["f"], ["t"], {"perm": [0, 2, 1]}), ("Relu", ["t"], ["y"], {}),
+    ]  # fmt: skip
+    shapes: dict[str, tuple[str, Shape]] = {
+        "x": (dtype, (1, 24 * 16, 64)), "w": (dtype, (64, 1, 3, 3)), "b": (dtype, (64,))
+    }
+    constants = {"image": np.array([1, 64, 24, 16]), "flat": np.array([1, 64, 24 * 16])}
+    (group,) = engine.fuse(engine.load(write_model(tmp_path / "t.onnx", nodes, {**shapes}, ["y"], constants))).groups
+    kernel = engine.compile(group)
+    assert isinstance(kernel.tile.config, WindowConfig) and kernel.tile.config.vector > 1
+    for level in ("source", "ptx"):
+        report = engine.check(kernel, level=level)
+        assert report.status == "pass", report.message
+    assert group.program.arrays["x"].shape == (24, 16, 64)
