@@ -65,7 +65,7 @@ LSTM_LAUNCHES = 128
 
 COMPILED = (
     "families choose among kernels by the estimate, and fusion among groups, so that texts take about twice as long; "
-    "NVRTC takes 0.3 to 0.6 s for each of llama's products, whose tiles are larger than c3aab03's, most of it ptxas on "
+    "NVRTC takes 0.3 to 0.7 s for each of llama's products, whose tiles are larger than c3aab03's, most of it ptxas on "
     "sums and results that are written out.  Next: pieces of results that need no loads as a loop; products of one "
     "launch that differ in a width, too, written once; what all tiles that share a depth have in common found once"
 )
