@@ -18,7 +18,6 @@ from engine.fusion.shape import Shape, common_shape, is_contraction
 from engine.fusion.stitched import MOST_AXES, stitched_shape
 from engine.support.grouping import UnionFind, group_by
 from engine.tensor.nodes import Statement
-from engine.tensor.rewrite import inline
 
 ONE_PART = "one value leads to another in all of them: they are one part"
 """Why connected statements are no pack."""
@@ -51,8 +50,7 @@ def packed_shape(statements: Sequence[Statement], kept: frozenset[str] = frozens
         axes |= {key: number.setdefault(axis, len(number)) for key, axis in shape.axes.items()}
         for axis, n in number.items():
             extents[n] = max(extents.get(n, 1), shape.extents[axis])
-    left = inline([s for s in statements if s.name in inlined], statements) if inlined else statements
-    if len(parts_of(left)) < 2:
+    if inlined and len(parts_of([s for s in statements if s.name not in inlined])) < 2:
         return ONE_LOOP
     if len(extents) > MOST_AXES:
         return f"a part has {len(extents)} different loops, a kernel names at most {MOST_AXES}"

@@ -45,9 +45,16 @@ def _inner_points(array: Array, axis: int, touched: Sequence[tuple[Access, State
         if 1 < factor < array.shape[axis] and array.shape[axis] % factor == 0
     }
     for by in sorted(found, reverse=True):
-        if all(_digits(access, statement, axis, by) is not None for access, statement in touched):
+        pairs = [(_digits(access, statement, axis, by), statement) for access, statement in touched]
+        if all(pair and _both_are_kept(pair, statement) for pair, statement in pairs):
             return by
     return 0
+
+
+def _both_are_kept(pair: tuple[Index, Index], statement: Statement) -> bool:
+    """Whether each digit moves with the results: terms of one result alone, as of 4 * i + r, stay beside each other."""
+    kept = {i.name for i in statement.parallel}
+    return all(kept.intersection(index.iterators()) for index in pair)
 
 
 def _digits(access: Access, statement: Statement, axis: int, by: int) -> tuple[Index, Index] | None:

@@ -21,7 +21,7 @@ from engine.tensor.traffic import compulsory_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _Ending:
     """Where a product's kernel may end: what it keeps, and the reading kernel with the rest before it."""
 
     kept: tuple[Statement, ...]
@@ -69,8 +69,8 @@ class _Sinking:
         last = self._last_values(before[0][0], before[1][0])
         if not last:
             return
-        first, *others = (self._cut(before, last[:n]) for n in range(len(last) + 1))
-        best = min(others, key=lambda cut: cut.bytes)
+        first, *others = (self._ending(before, last[:n]) for n in range(len(last) + 1))
+        best = min(others, key=lambda one: one.bytes)
         if best.bytes >= first.bytes or self._is_held(best):
             return
         fits = KernelLegality(self._before.program.arrays, self._before.times.target)
@@ -105,22 +105,22 @@ class _Sinking:
                 taken.add(statement.name)
         return found
 
-    def _cut(self, groups: Sequence[Group], moved: Sequence[Statement]) -> _Cut:
+    def _ending(self, groups: Sequence[Group], moved: Sequence[Statement]) -> _Ending:
         """The two groups once some of the first one's values are the second one's."""
         names = {s.name for s in moved}
         kept = tuple(s for s in groups[0][0] if s.name not in names)
         reading = (*reversed(moved), *groups[1][0])
-        return _Cut(kept, reading, self._bytes(kept) + self._bytes(reading))
+        return _Ending(kept, reading, self._bytes(kept) + self._bytes(reading))
 
     def _bytes(self, statements: Sequence[Statement]) -> int:
         program = self._before.program
         return sum(compulsory_bytes(program.cut_out(statements, program.needed_outside(statements))))
 
-    def _is_held(self, cut: _Cut) -> bool:
+    def _is_held(self, ending: _Ending) -> bool:
         """Whether a person decided against it: holds some of these operators, or keeps two of them apart."""
-        operators = {s.operator for s in (*cut.kept, *cut.reading)}
+        operators = {s.operator for s in (*ending.kept, *ending.reading)}
         is_grouped = any(not operators.isdisjoint(group) for group in self._fixed.groups)
-        return is_grouped or bool(self._fixed.why_apart({s.operator for s in cut.reading}))
+        return is_grouped or bool(self._fixed.why_apart({s.operator for s in ending.reading}))
 
     def _saving(self, before: Sequence[Group], after: Sequence[Group]) -> Saving:
         """What groups save in the place of others."""

@@ -132,4 +132,5 @@ def _distinct(ordered: Lanes, none: int) -> np.ndarray:
     """Which elements of sorted rows are the first of their value.  none: what stands for no element."""
     first = np.ones_like(ordered, dtype=bool)
     first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    return first & (ordered != none)
+    first &= ordered != none
+    return first
