@@ -77,7 +77,8 @@ def add_parts(gemm: GemmLowering, held: Held) -> None:
         LANE_OF_VECTOR, held.width, link
     ) as v:
         emitter.assign(held.slot(r, s, v), gemm.nothing, link)
-    with emitter.loop("q", parts, link, unroll=False) as q:
+    # Written out, the loads of three begin as registers come free; in a loop those of one need one more than there are.
+    with emitter.loop("q", parts, link, unroll=parts == 3) as q:
         add(q)
 
 
