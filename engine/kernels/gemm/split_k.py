@@ -77,7 +77,8 @@ def add_parts(gemm: GemmLowering, held: Held) -> None:
         LANE_OF_VECTOR, held.width, link
     ) as v:
         emitter.assign(held.slot(r, s, v), gemm.nothing, link)
-    # Written out, the loads of three begin as registers come free; in a loop those of one need one more than there are.
+    # Written out, loads begin as registers come free; in a loop NVRTC begins all of a part at once, which beside 128
+    # sums takes one register more than a thread may have.
     with emitter.loop("q", parts, link, unroll=parts == 3) as q:
         add(q)
 
