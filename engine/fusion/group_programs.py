@@ -104,7 +104,9 @@ class GroupBuilder:
         )
         if shape.kind.is_pattern and shape.splits:
             body = with_axis_of_each_loop(body)
-        body, parts = crop_arrays(body if shape.kind.is_product or shape.kind.has_parts else split_array_axes(body))
+        # Tiles of a product, alone or in a pack, are copied along axes as they are.
+        is_tiled = shape.kind.is_product or shape.kind.has_parts
+        body, parts = crop_arrays(body if is_tiled else split_array_axes(body))
         short = _short_names(used)
         instance = GroupInstance(
             operators=self._operators(statements),

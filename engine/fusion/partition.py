@@ -84,8 +84,7 @@ class Partition:
             is_bound = not any(map(is_product, statements))
             if self.numbers[place] in self.spent:
                 spent = self.spent[self.numbers[place]]
-                needed = self.program.needed_outside(statements)
-                moved = sum(compulsory_bytes(self.program.cut_out(statements, needed)))
+                moved = self.moved_bytes(statements)
             else:
                 cost = assessor.cost(kernel)
                 moved = cost.bytes_read + cost.bytes_written if cost else 0
@@ -94,6 +93,11 @@ class Partition:
                 found.kernels + 1, found.memory_bound + is_bound, found.bytes + moved, found.microseconds + spent
             )
         return found
+
+    def moved_bytes(self, statements: Sequence[Statement]) -> int:
+        """Bytes of global memory that a kernel of some statements must read or write."""
+        needed = self.program.needed_outside(statements)
+        return sum(compulsory_bytes(self.program.cut_out(statements, needed)))
 
     def with_groups(self, groups: Mapping[int, Group], places: Sequence[int]) -> Partition:
         """Some groups in the place of others.  groups: by their places now, in an order to launch them."""

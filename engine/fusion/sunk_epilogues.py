@@ -17,7 +17,6 @@ from engine.fusion.partition import Partition
 from engine.fusion.stitching.nodes import Fixed
 from engine.tensor.nodes import Statement
 from engine.tensor.rewrite import is_plain
-from engine.tensor.traffic import compulsory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,7 @@ class _Sinking:
         names = {s.name for s in moved}
         kept = tuple(s for s in groups[0][0] if s.name not in names)
         reading = (*reversed(moved), *groups[1][0])
-        return _Ending(kept, reading, self._bytes(kept) + self._bytes(reading))
-
-    def _bytes(self, statements: Sequence[Statement]) -> int:
-        program = self._before.program
-        return sum(compulsory_bytes(program.cut_out(statements, program.needed_outside(statements))))
+        return _Ending(kept, reading, sum(map(self._before.moved_bytes, (kept, reading))))
 
     def _is_held(self, ending: _Ending) -> bool:
         """Whether a person decided against it: holds some of these operators, or keeps two of them apart."""

@@ -76,4 +76,3 @@ def test_what_the_estimate_says_decides(pays: bool, tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(_EstimateJudge, "_pays", judge)
     assert (len(group_norm(tmp_path, 2048, 256, 7).launches) == 1) is pays
-

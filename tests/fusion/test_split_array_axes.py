@@ -17,11 +17,11 @@ TOKEN = ROW * WIDE + COLUMN
 INSIDE = (ROW - 1, COLUMN - 1)
 
 
-def tokens(guards: tuple[Index, ...], place: Index = TOKEN) -> TensorProgram:
+def tokens(guards: tuple[Index, ...]) -> TensorProgram:
     """Each token and the one a row above and a column before it, where `guards` are at least 0."""
     before = Access("x", (TOKEN - WIDE - 1, Index.of("c")), tuple(map(Guard, guards)), Literal(0.0, "float32"))
     loops = [("i", HIGH), ("j", WIDE), ("c", CHANNELS)]
-    one = statement("S0", loops, at("y", place, "c"), apply("add", before, at("x", TOKEN, "c")))
+    one = statement("S0", loops, at("y", TOKEN, "c"), apply("add", before, at("x", TOKEN, "c")))
     return program("tokens", {"x": (HIGH * WIDE, CHANNELS), "y": (HIGH * WIDE, CHANNELS)}, [one], "y")
 
 
@@ -37,7 +37,7 @@ def test_tokens_become_an_image() -> None:
     np.testing.assert_array_equal(whole.reshape(HIGH * WIDE, CHANNELS), evaluate(before, {"x": x})["y"])
 
 
-@pytest.mark.parametrize("guards", [(), INSIDE[:1], (INSIDE[0], COLUMN - 1 + 1)], ids=["none", "rows", "one too few"])
+@pytest.mark.parametrize("guards", [(), INSIDE[:1], (INSIDE[0], COLUMN)], ids=["none", "rows", "too little"])
 def test_what_may_leave_its_row_stays(guards: tuple[Index, ...]) -> None:
     """Without a guard the column before the first one is the last one of the row above."""
     assert split_array_axes(tokens(guards)).arrays["x"].shape == (HIGH * WIDE, CHANNELS)
