@@ -31,12 +31,15 @@ def print_cuda(program: TileProgram) -> CudaSource:
         footprints=first.footprints, team=first.team,
         workspaces=pointers.workspaces,
         later=tuple(later),
+        resident=first.resident,
     )  # fmt: skip
 
 
 def _launch(program: TileProgram) -> KernelLaunch:
     grid, block = (program.grid, 1, 1), (program.threads, 1, 1)
-    return KernelLaunch(program.name, grid, block, shared_map(program.buffers)[1], program.footprints, program.team)
+    shared = shared_map(program.buffers)[1]
+    resident = max(1, program.together) if program.meets_as_grid else 0
+    return KernelLaunch(program.name, grid, block, shared, program.footprints, program.team, resident)
 
 
 def operation_lines(program: TileProgram) -> Sequence[tuple[TileOp, range]]:

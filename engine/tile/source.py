@@ -87,14 +87,33 @@ class KernelLaunch:
     footprints: tuple[Footprint, ...] = ()
     team: int = 1
     """Blocks that hand sums to each other and must run in one launch: their numbers are grid / team apart."""
+    resident: int = 0
+    """Blocks of one SM that run at once, where all blocks wait for each other; 0 where they do not."""
 
     @property
     def blocks(self) -> int:
         """Blocks of its grid."""
         return math.prod(self.grid)
 
+    @property
+    def meets_as_grid(self) -> bool:
+        """Whether all its blocks wait for each other, so that all must run at once."""
+        return self.resident > 0
+
+    @property
+    def least_sms(self) -> int:
+        """SMs that a GPU must have."""
+        return -(-self.blocks // self.resident) if self.meets_as_grid else 1
+
+    def to_launch(self) -> dict[str, object]:
+        """What whoever launches it has to know, for a JSON file."""
+        names = ("entry", "grid", "block", "shared_bytes", "least_sms")
+        return {name: getattr(self, name) for name in names}
+
     def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:
-        """Some blocks with all others of their teams, in order."""
+        """Some blocks with all others of their teams, in order: all, where they meet as a grid."""
+        if self.meets_as_grid:
+            return tuple(range(self.blocks)) if any(True for _ in blocks) else ()
         apart = self.blocks // self.team
         return tuple(sorted({part * apart + block % apart for block in blocks for part in range(self.team)}))
 
@@ -121,12 +140,20 @@ class CudaSource:
     """Memory that whoever launches has to give besides the buffers, in the order of their parameters."""
     later: tuple[KernelLaunch, ...] = ()
     """Launches that follow, each once the one before it has ended."""
+    resident: int = 0
 
     @property
     def launches(self) -> tuple[KernelLaunch, ...]:
         """All launches in order."""
-        first = KernelLaunch(self.entry, self.grid, self.block, self.shared_bytes, self.footprints, self.team)
+        first = KernelLaunch(
+            self.entry, self.grid, self.block, self.shared_bytes, self.footprints, self.team, self.resident
+        )
         return (first, *self.later)
+
+    @property
+    def meets_as_grid(self) -> bool:
+        """Whether all blocks of a launch wait for each other."""
+        return any(launch.meets_as_grid for launch in self.launches)
 
     @property
     def blocks(self) -> int:
@@ -139,6 +166,17 @@ class CudaSource:
         for launch in self.launches:
             yield launch, [block - first for block in blocks if first <= block < first + launch.blocks]
             first += launch.blocks
+
+    def whole_grids(self, blocks: Sequence[int]) -> Sequence[int]:
+        """Some blocks with all others of each launch whose blocks wait for each other."""
+        if not self.meets_as_grid:
+            return blocks
+        found: list[int] = []
+        first = 0
+        for launch, own in self.by_launch(blocks):
+            found += [first + block for block in (launch.whole_teams(own) if launch.meets_as_grid else own)]
+            first += launch.blocks
+        return found
 
     def whole_teams(self, blocks: Iterable[int]) -> tuple[int, ...]:
         """Some blocks with all others that they need: those of their teams, and all of the launches before."""

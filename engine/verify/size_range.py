@@ -102,7 +102,7 @@ def _needs(source: CudaSource, rows: Mapping[str, int], high: int) -> np.ndarray
 
     Blocks that wait for each other, and several launches, are all needed.
     """
-    if source.later or source.team > 1:
+    if source.later or source.team > 1 or source.meets_as_grid:
         return np.ones(source.blocks, np.int64)
     found = np.full(source.blocks, high, np.int64)
     for buffer in source.buffers:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.tile.source import CudaSource, Parameter
+from engine.tile.source import CudaSource, GlobalWorkspace, Parameter
 
 FOLDER = Path(__file__).parent / "kernels"
 
@@ -81,6 +81,22 @@ def matmul(stages: int = 3) -> Written:
     return kernel if stages == 3 else kernel.with_text("constexpr int STAGES = 3;", f"constexpr int STAGES = {stages};")
 
 
+def grid_steps() -> Written:
+    """Blocks that wait for each other: in each of 5 steps they read what others stored in the one before."""
+    x = np.random.default_rng(6).standard_normal(384, np.float32)
+    now, read = x.astype(np.float64), np.zeros(384)
+    for _ in range(5):
+        other = np.roll(now, -64)
+        read += other
+        now = other / 2 + now[::37].sum() / 8 + read / 16
+    kernel = _kernel("grid_steps", (6, 1, 1), (64, 1, 1), 256, {"x": x}, "y", now.astype(np.float32), 1e-5)
+    own = (
+        GlobalWorkspace("parts_", "parts", "float32", 2 * 384, 4, False),
+        GlobalWorkspace("arrivals_", "arrivals", "int32", 1, 4, True),
+    )
+    return replace(kernel, source=replace(kernel.source, workspaces=own, resident=1))
+
+
 ALL: Mapping[str, Callable[[], Written]] = {
     "vector_add": vector_add,
     "block_reduction": block_reduction,
@@ -88,4 +104,5 @@ ALL: Mapping[str, Callable[[], Written]] = {
     "transpose": transpose,
     "matmul, 2 stages": lambda: matmul(2),
     "matmul, 3 stages": matmul,
+    "grid_steps": grid_steps,
 }

@@ -28,6 +28,7 @@ from engine.tile.nodes import (
     Buffer,
     Declare,
     For,
+    GridBarrier,
     If,
     Let,
     Load,
@@ -40,6 +41,7 @@ from engine.tile.nodes import (
     operations,
 )
 from engine.tile.nodes.expressions import condition_text, index_text
+from engine.tile.printer import print_cuda
 from tests.semantics.random_graphs import RandomGraph
 from tests.semantics.single import Node, write_model
 from tests.support.misfits import own_refusal
@@ -138,6 +140,26 @@ def test_what_all_threads_do_together_is_refused_under_a_branch(together: TileOp
     branch = If("inside", (For("n", 4, (together,)),))
     (violation,) = check_tile(program(LOADED, INSIDE, branch))
     assert type(together).__name__ in violation and "inside" in violation
+
+
+def test_all_blocks_meet_where_all_threads_come() -> None:
+    """The barrier of the grid counts on from the loops around it; a launch with it runs as a whole."""
+    arrivals = {"arrivals": Buffer("arrivals", "int32", (1,), "workspace")}
+    meeting = GridBarrier("arrivals", Index.of("step") * 2 + 1, 8)
+    plain = program(LOADED, INSIDE, For("step", 4, (meeting,)))
+    tile = replace(plain, buffers={**plain.buffers, **arrivals})
+    assert check_tile(tile) == ()
+    assert tile.meets_as_grid and not program(LOADED).meets_as_grid
+    source = print_cuda(tile)
+    assert "grid_barrier(arrivals, 0, step * 2 + 2, 8);" in source.text
+    assert source.meets_as_grid and source.workspaces[0].zeroed
+    assert list(source.whole_grids([1])) == list(source.whole_teams([1])) == [0, 1]
+    branch = If("inside", (meeting,))
+    (violation,) = check_tile(replace(tile, body=(LOADED, INSIDE, For("step", 4, (branch,)))))
+    assert "GridBarrier" in violation and "inside" in violation
+    apart = GridBarrier("arrivals", THREAD, 8)
+    (violation,) = check_tile(replace(tile, body=(apart,)))
+    assert "thread may differ" in violation
 
 
 def test_names_are_refused_outside_their_body() -> None:

@@ -40,6 +40,8 @@ def example(kind: type[TileOp]) -> TileOp:
             "tuple[str, ...]": (f"{name}_m",),
             "tuple[TileOp, ...]": inside,
             "tuple[tuple[int, tuple[TileOp, ...]], ...]": ((3, inside), (4, inside)),
+            "tuple[tuple[TileOp, ...], ...]": (inside, inside),
+            "tuple[tuple[str, ...], ...]": (("S0",), ("S1",)),
             "tuple[int, int]": (1, 2),
             "str": f"{name}_m" if name == "mask" else name,
             "str | None": f"{name}_m" if name == "mask" else None,

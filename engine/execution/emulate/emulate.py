@@ -5,13 +5,14 @@ Arrays are exchanged as raw files in a temporary folder (in /dev/shm where there
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import struct
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from engine.execution.nodes import ORDERS, Emulation, Finding, SiteCount, WarpAc
 from engine.support.child_processes import start_child
 from engine.support.errors import BadInput, MissingCapability
 from engine.support.leftovers import MEMORY, temporary_folder
-from engine.tile.source import CudaSource, Parameter
+from engine.tile.source import CudaSource, KernelLaunch, Parameter
 
 Arrays = dict[str, np.ndarray]
 
@@ -29,6 +30,10 @@ _STATUS = struct.Struct("qii")
 _MEMORY_LIMIT = 4 << 30
 _MEMORY_PER_BYTE = 64
 """Address space of the child: a constant, and for each byte of the arrays a shadow cell of 32 bytes, its mask, more."""
+_MEMORY_PER_WAITING_THREAD = 72 << 10
+"""Likewise for each thread of a launch whose blocks wait for each other: its stack of 64 kB (runtime/threads.cpp)."""
+_MEMORY_PER_WAITING_BYTE = 34
+"""For each byte of such a block's shared memory: itself and a shadow cell."""
 _NO_ROOM = {
     91: "has no memory for the kernel's emulation",
     92: "cannot map the kernel's arrays into memory",
@@ -52,6 +57,7 @@ def emulate(
     Returns the emulation; every written array, in the shape given for it or flat, with 0xff bytes where nothing was
     stored; and, if `checked`, which elements were stored (same shapes, bool; without checks the mapping is empty).
     A crash or a run past `timeout` seconds is a finding, as are the faults that checks look for.
+    Where blocks of a launch wait for all others (`meets_as_grid`), all run if one does.
     Every pointer is aligned to exactly what the source demands of it and to no larger power of two: a caller of the
     kernel may pass such a pointer, and an access that needs more is found.  Workspaces are allocated for the run.
     Raises BadInput for arrays that do not fit, CompileError for text that is not C++, MissingCapability where there is
@@ -88,6 +94,8 @@ def _emulate(
     source: CudaSource, arrays: Mapping[str, np.ndarray], options: _RunOptions
 ) -> tuple[Emulation, Arrays, Arrays]:
     _check_request(source, arrays, options)
+    if options.blocks is not None:
+        options = replace(options, blocks=source.whole_grids(options.blocks))
     program = executable(source.text, [one.entry for one in source.launches], checked=options.checked)
     place = _roomy_folder(source)
     try:
@@ -183,7 +191,14 @@ def _roomy_folder(source: CudaSource) -> Path | None:
 
 def _memory_limit(source: CudaSource) -> int:
     buffers = sum(b.elements * np.dtype(b.dtype).itemsize for b in source.buffers)
-    return _MEMORY_LIMIT + _MEMORY_PER_BYTE * (buffers + sum(w.bytes for w in source.workspaces))
+    waiting = max((_waiting_blocks(launch) for launch in source.launches if launch.meets_as_grid), default=0)
+    return _MEMORY_LIMIT + _MEMORY_PER_BYTE * (buffers + sum(w.bytes for w in source.workspaces)) + waiting
+
+
+def _waiting_blocks(launch: KernelLaunch) -> int:
+    """Address space of the blocks of a launch that are all under way at once."""
+    shared = (launch.shared_bytes + 4096) * _MEMORY_PER_WAITING_BYTE
+    return launch.blocks * (math.prod(launch.block) * _MEMORY_PER_WAITING_THREAD + shared)
 
 
 def _job_text(source: CudaSource, files: Sequence[_BufferFiles], options: _RunOptions) -> str:

@@ -93,6 +93,7 @@ class RunningLanes:
         self._copies: list[Copies] = []
         self.lands_early = lands_early
         self._block_order = BlockOrder(self.shared.data.size)
+        self._first = first
         self._run_thread = (first + self.slot) * self.threads + thread
 
     select: slice | np.ndarray
@@ -107,12 +108,17 @@ class RunningLanes:
 
     def whole_warps(self) -> int:
         """How many warps run; PtxFault where lanes of one are missing."""
-        if self.selected.size % WARP_LANES == 0:
-            by_warp = self.selected.reshape(-1, WARP_LANES)
-            first = by_warp[:, 0]
-            if ((first % WARP_LANES == 0) & (by_warp[:, -1] - first == WARP_LANES - 1)).all():
-                return len(by_warp)
-        raise PtxFault("divergent warp", "not all lanes of a warp come to an instruction of the whole warp")
+        if not self.are_whole():
+            raise PtxFault("divergent warp", "not all lanes of a warp come to an instruction of the whole warp")
+        return self.selected.size // WARP_LANES
+
+    def are_whole(self) -> bool:
+        """Whether no lanes are missing of the warps that run."""
+        if self.selected.size % WARP_LANES:
+            return False
+        by_warp = self.selected.reshape(-1, WARP_LANES)
+        first = by_warp[:, 0]
+        return bool(((first % WARP_LANES == 0) & (by_warp[:, -1] - first == WARP_LANES - 1)).all())
 
     def space(self, name: str) -> Memory:
         """Memory by PTX's name of its space."""
@@ -132,18 +138,26 @@ class RunningLanes:
         if space == "shared":
             self._block_order.read(at, size, self._threads(self.select), self.clock)
         elif space == "global":
-            self.launch.order.read(at, size, self._run_thread[self.select], self.threads)
+            self.launch.order.read(at, size, self._run_thread[self.select])
 
     def before_write(self, space: str, at: np.ndarray, size: int) -> None:
         """PtxFault where what is overwritten is not ordered before."""
         if space == "shared":
             self._block_order.write(at, size, self._threads(self.select), self.clock)
         elif space == "global":
-            self.launch.order.write(at, size, self._run_thread[self.select], self.clock)
+            self.launch.order.write(at, size, self._run_thread[self.select])
 
     def fence(self) -> None:
         """The running lanes' stores are seen by other blocks."""
-        self.launch.order.fence(self._run_thread[self.select], self.clock)
+        self.launch.order.fence(self._run_thread[self.select])
+
+    def add_to_counter(self) -> None:
+        """The running lanes' atomic additions tell other blocks that they have come."""
+        self.launch.order.add(self._run_thread[self.select], self.clock)
+
+    def look_at_counter(self) -> None:
+        """The running lanes see which blocks have come."""
+        self.launch.order.look(self._run_thread[self.select], self.clock)
 
     def begin(self, copies: Copies) -> None:
         """Issue asynchronous copies of the running lanes."""
@@ -168,9 +182,10 @@ class RunningLanes:
             if not due.all():
                 self._copies.append(copies.part(~due))
 
-    def pass_barrier(self, lanes: np.ndarray) -> None:
-        """All threads of some blocks have met."""
-        self._barrier[lanes] = self.clock
+    def pass_barrier(self, blocks: np.ndarray) -> None:
+        """All threads of some blocks have met.  blocks: bool, of each."""
+        self._barrier[blocks[self.slot]] = self.clock
+        self.launch.order.meet(self._first + np.flatnonzero(blocks))
 
     def pass_warp_barrier(self) -> None:
         """The running lanes have met, each with those of its warp."""

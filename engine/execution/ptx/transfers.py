@@ -1,7 +1,7 @@
 """Loads, stores, atomics, fences and asynchronous copies, with what a GPU would trap on or leave undefined.
 
-A value that another block stored may be read only after the storing thread's fence.  Within a block, shared memory that
-another warp wrote may be read, and what another warp read may be overwritten, only after a barrier.
+A value that another block stored may be read only once counters and fences have handed it over.  Within a block, shared
+memory that another warp wrote may be read, and what another warp read may be overwritten, only after a barrier.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _HINTS = frozenset(("L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "cg", 
 
 
 def decode_load(i: Instruction, operands: Operands) -> Step:
-    """ld.SPACE[.nc][.vN].TYPE."""
+    """ld[.volatile].SPACE[.nc][.vN].TYPE."""
     if i.parts[1] == "param":
         return _decode_parameter(i, operands)
     space, count, dtype = _form(i)
     address, writes = operands.address(i.operands[1]), [operands.write(t) for t in operands.vector(i.operands[0])]
-    is_read_only = "nc" in i.parts
+    is_read_only, looks = "nc" in i.parts, i.parts[1] == "volatile"
     unit, signed = dtype.itemsize, dtype.kind == "i"
 
     def step(lanes: RunningLanes) -> None:
@@ -31,6 +31,8 @@ def decode_load(i: Instruction, operands: Operands) -> Step:
         if is_read_only and lanes.memory.stored_now(at, unit, count).any():
             raise PtxFault("race", "ld.global.nc of memory that this launch stores to")
         lanes.before_read(space, at, unit * count)
+        if looks:
+            lanes.look_at_counter()
         values = lanes.space(space).read(at, unit, count)
         if signed:
             values = values.view(f"i{unit}")
@@ -55,7 +57,7 @@ def _decode_parameter(i: Instruction, operands: Operands) -> Step:
 
 
 def decode_store(i: Instruction, operands: Operands) -> Step:
-    """st.SPACE[.vN].TYPE."""
+    """st[.volatile].SPACE[.vN].TYPE."""
     space, count, dtype = _form(i)
     unit = np.dtype(f"u{dtype.itemsize}")
     address, reads = operands.address(i.operands[0]), [operands.read(t, unit) for t in operands.vector(i.operands[1])]
@@ -73,7 +75,7 @@ def decode_store(i: Instruction, operands: Operands) -> Step:
 
 def _form(i: Instruction) -> tuple[str, int, np.dtype[np.generic]]:
     """Space, elements of a lane and their type."""
-    space, *modifiers, kind = i.parts[1:]
+    space, *modifiers, kind = i.parts[2:] if i.parts[1] == "volatile" else i.parts[1:]
     counts = [int(each[1:]) for each in modifiers if each in ("v2", "v4")]
     if space not in ("global", "shared", "local") or set(modifiers) - _HINTS - {"v2", "v4"}:
         raise refuse(i)
@@ -95,6 +97,7 @@ def decode_atomic(i: Instruction, operands: Operands) -> Step:
             place = at[lane : lane + 1]
             before[lane] = lanes.memory.read(place, 4, 1)[0, 0]
             lanes.memory.write(place, (before[lane] + added[lane]).reshape(1, 1))
+        lanes.add_to_counter()
         write(lanes, before)
 
     return step

@@ -25,6 +25,7 @@ from engine.tile.nodes.control import (
     Barrier,
     BreakIf,
     For,
+    GridBarrier,
     If,
     LastArrival,
     LeaveUnless,
@@ -33,6 +34,7 @@ from engine.tile.nodes.control import (
     WarpSync,
     before_meeting,
 )
+from engine.tile.nodes.grid_phases import GridPhases
 from engine.tile.nodes.memory import AsyncCopy, Commit, Load, MatrixLoad, Store, Wait, only_copies
 from engine.tile.nodes.operation import Rewrite, TileOp, names_in, operations
 from engine.tile.nodes.program import Needs, Note, PipelineRequest, TileProgram
@@ -40,8 +42,8 @@ from engine.tile.nodes.values import BLOCK, THREAD, Buffer, Region, Slot
 
 __all__ = [
     "BLOCK", "THREAD", "Assign", "AsyncCopy", "Barrier", "BlockRanges", "BreakIf", "Buffer", "Comment", "Commit",
-    "Declare", "For", "If", "KernelConfig", "LastArrival", "LeaveUnless", "Let", "Load", "MapFragment", "Mask",
-    "MatrixLoad", "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite", "SetBit", "SetPlace",
-    "Slot", "Store", "TakeNumber", "TileOp", "TileProgram", "TurnRows", "UniformIf", "Wait", "WarpReduce", "WarpScan",
-    "WarpSync", "before_meeting", "names_in", "only_copies", "operations",
+    "Declare", "For", "GridBarrier", "GridPhases", "If", "KernelConfig", "LastArrival", "LeaveUnless", "Let", "Load",
+    "MapFragment", "Mask", "MatrixLoad", "MatrixMultiply", "Needs", "Note", "PipelineRequest", "Region", "Rewrite",
+    "SetBit", "SetPlace", "Slot", "Store", "TakeNumber", "TileOp", "TileProgram", "TurnRows", "UniformIf", "Wait",
+    "WarpReduce", "WarpScan", "WarpSync", "before_meeting", "names_in", "only_copies", "operations",
 ]  # fmt: skip

@@ -241,6 +241,42 @@ class LastArrival(TileOp):
         out.line(f"if (!is_last_of<{self.team}>({self.counters}, {index_text(self.position)})) return;", self.at)
 
 
+@value(frozen=True, slots=True)
+class GridBarrier(TileOp):
+    """All blocks of the launch meet, and see what the others stored to global memory before; all go on.
+
+    Each increments the launch's counter and waits until it holds `number + 1` times the blocks of the grid, so that all
+    of them must run at once (persistent kernels).  After the last meeting the counter is zero again.
+    """
+
+    counters: str
+    """Its first element counts."""
+    number: Index
+    """How many times they met before, over loop counters: the same in all blocks."""
+    of: int
+    """How often they meet in all."""
+    at: Line = NOWHERE
+
+    execution: ClassVar[Participants] = "block"
+    meets: ClassVar[Participants] = "block"
+
+    @cached_property
+    def buffers(self) -> tuple[str, ...]:
+        # As of `LastArrival`: no data moves.
+        return (self.counters,)
+
+    @property
+    def uniform(self) -> tuple[Index, ...]:
+        return (self.number,)
+
+    @property
+    def zeroed(self) -> tuple[str, ...]:
+        return (self.counters,)
+
+    def write(self, out: CudaWriter) -> None:
+        out.line(f"grid_barrier({self.counters}, 0, {index_text(self.number + 1)}, {self.of});", self.at)
+
+
 def write_block(out: CudaWriter, head: str, body: tuple[TileOp, ...], at: Line) -> None:
     """Write operations in braces.  head: what stands before them, with the opening brace."""
     with out.block(head, at):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from engine.support.values import value
 from engine.target.hardware import BLOCK_REGISTERS
 from engine.tensorize.space import KernelConfig
-from engine.tile.nodes.control import LastArrival
+from engine.tile.nodes.control import GridBarrier, LastArrival
 from engine.tile.nodes.operation import TileOp, operations
 from engine.tile.nodes.values import Buffer
 from engine.tile.source import Footprint
@@ -132,3 +132,8 @@ class TileProgram:
     def team(self) -> int:
         """Blocks that hand sums to each other: block b works with b + grid / team, b + 2 * grid / team and so on."""
         return next((op.team for op in operations(self.body) if isinstance(op, LastArrival)), 1)
+
+    @property
+    def meets_as_grid(self) -> bool:
+        """Whether all blocks of the launch wait for each other, so that all must run at once."""
+        return any(isinstance(op, GridBarrier) for op in operations(self.body))

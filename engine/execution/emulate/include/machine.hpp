@@ -48,6 +48,10 @@ int take_number(const Access& counter);
 void come_to(const Access& counter, int team);
 bool came_last();
 
+// All threads of the block: it waits until all blocks of the launch have come to a counter, `number` times each; after
+// the last of the `of` times the counter is zero.  What any thread stored to global memory before, all then see.
+void grid_barrier(const Access& counter, int number, int of);
+
 // Most bytes that a lane can hand to its warp at once.
 constexpr int HANDED = 64;
 

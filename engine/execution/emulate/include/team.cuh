@@ -15,3 +15,7 @@ inline bool is_last_of(const Global<int>& counters, i64 index, int line = __buil
     loom::block_barrier(line);
     return loom::came_last();
 }
+
+inline void grid_barrier(const Global<int>& counters, i64 index, int number, int of, int line = __builtin_LINE()) {
+    loom::grid_barrier(counters.access(index, 1, line), number, of);
+}

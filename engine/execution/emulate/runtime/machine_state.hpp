@@ -14,7 +14,8 @@ using u32 = unsigned int;
 constexpr int WARP = 32;
 constexpr int MAX_THREADS = 1024;
 
-enum class Wait : unsigned char { NOTHING, BARRIER, SHUFFLE, WARP_SYNC, FOREVER };
+// GRID: for all blocks of the launch.
+enum class Wait : unsigned char { NOTHING, BARRIER, GRID, SHUFFLE, WARP_SYNC, FOREVER };
 
 struct Copy {
     unsigned char* to;
@@ -43,8 +44,9 @@ struct Machine {
     long long block = 0;  // numbered on from one launch to the next
     int current = 0;  // the running thread
     u32 barrier_epoch = 0;            // barriers completed since the start, over all blocks; every block begins a new one
-    u32 block_epoch = 0;              // the barrier_epoch in which the current block began
-    u32 launch_epoch = 0;             // that in which the first block of the current launch begins: what was before is over
+    u32 block_epoch = 0;              // the barrier_epoch in which the current block began, or went on after all met
+    u32 shared_epoch = 0;             // that in which it began: its shared memory holds what was written since
+    u32 launch_epoch = 0;             // that in which the first block begins or goes on: what was before is over
     u32 warp_epoch[MAX_THREADS / WARP] = {};  // warp_sync calls completed by each warp
     Thread thread[MAX_THREADS];
 
@@ -55,8 +57,17 @@ extern void* kernel_arguments[];  // one pointer for each buffer
 
 void set_up_threads(uint3 block_size);
 
-// first: the number of the launch's block 0.
-void run_block(long long block, long long first);
+// Stacks of their own for the next block that begins, while those before it wait.
+void add_stacks();
+
+// The next block is ready to run.  first: the number of the launch's block 0.
+void begin_block(long long block, long long first);
+
+// Runs the block until its threads have ended or wait for other blocks; whether they wait.
+bool run_threads();
+
+// The running thread waits until all blocks of the launch have met.
+void wait_for_grid(int line);
 
 // Copies that the running thread issued in groups up to `group` land now.
 void land_copies(int group);

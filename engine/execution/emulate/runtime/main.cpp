@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "counts.hpp"
+#include "grid.hpp"
 #include "memory.hpp"
 #include "report.hpp"
 
@@ -138,6 +139,7 @@ int main(int count, char** arguments) {
     loom::open_report(arguments[2], arguments[3]);
     const std::vector<loom::Launch> launches = loom::read_job(arguments[1]);
     long long ran = 0;
+    bool all_ended = true;
     for (const loom::Launch& launch : launches) {
         loom::machine.launch = static_cast<int>(&launch - launches.data());
         loom::machine.launch_epoch = loom::machine.barrier_epoch + 1;
@@ -145,14 +147,12 @@ int main(int count, char** arguments) {
         blockDim = launch.block;
         loom::set_up_threads(launch.block);
         loom::set_up_shared(launch.shared_bytes);
-        const auto blocks = static_cast<long long>(launch.blocks.size());
-        for (long long i = 0; i < blocks; ++i) {
-            loom::forget_shared();
-            loom::run_block(launch.blocks[static_cast<std::size_t>(loom::machine.late ? i : blocks - 1 - i)], launch.first);
-        }
-        ran += blocks;
+        const long long ended = loom::run_blocks(launch.blocks, launch.first);
+        ran += ended;
+        all_ended = ended == static_cast<long long>(launch.blocks.size());
+        if (!all_ended) break;
     }
-    loom::check_teams();
+    if (all_ended) loom::check_teams();
     loom::report_counts();
     loom::close_report(ran);
     return 0;

@@ -36,7 +36,16 @@ extern int buffer_count;
 // A fresh, zeroed mapping that costs memory only where it is touched; it begins at a page.
 void* map_zeroed(long long bytes);
 
+// Shared memory of a block, with what the shadow knows of it.
+struct SharedMemory {
+    unsigned char* arena;
+    Cell* cells;
+};
+
 void set_up_shared(long long bytes);
+void add_shared();  // memory of its own for the next block that begins, while those before it wait
+SharedMemory shared_of_block();
+void use_shared(const SharedMemory& memory);
 void forget_shared();  // a block begins: nothing is initialised
 
 // Whether this block came last to a counter to which the block that wrote at an epoch had come afterwards.

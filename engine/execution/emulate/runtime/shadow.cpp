@@ -3,10 +3,12 @@
 // Two accesses of one block are ordered if one thread made both, if a barrier completed in between, or if both threads
 // are of one warp and a warp_sync completed in between.  No other ordering exists within a block.  Between blocks there
 // is none but that of teams: the last to come to a counter sees what the others stored before they came (teams.cpp).
-// Accesses of two launches are ordered.
+// Accesses of two launches are ordered, and those before and after a meeting of all blocks (grid.cpp).
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <sys/mman.h>
+#include <vector>
 
 #include "counts.hpp"
 #include "memory.hpp"
@@ -21,6 +23,7 @@ namespace {
 Cell* shared_cells = nullptr;
 long long arena_bytes = 0;
 int shared_shift = 2;  // at most 4 bytes
+std::vector<SharedMemory> shared_memories;  // of the launch: of all blocks, or of each that waits for the others
 
 int warp_of(int thread) { return thread / WARP; }
 
@@ -116,6 +119,7 @@ constexpr const char* SHARED = "a shared array";
 
 // The arena begins at a multiple of it and of no larger power of two, as LOOM_SHARED declares it.
 constexpr int SHARED_ALIGNMENT = 16;
+constexpr long long ARENA_MARGIN = 4096;  // bytes mapped besides those of the launch
 
 bool fits_shared(const Access& access, int bytes) {
     return inside(access, arena, arena_bytes, SHARED) && aligned(access, bytes, SHARED, SHARED_ALIGNMENT);
@@ -138,7 +142,7 @@ Buffer* buffer_of(const Access& access) {
 
 // A shared granule that was written in this block, whose write is complete and visible to the running thread.
 void check_shared_read(const Cell& cell, const Access& access) {
-    if (cell.write_barrier < machine.block_epoch) {
+    if (cell.write_barrier < machine.shared_epoch) {
         report("uninitialised", access.line, 0, "%s is read before this block writes it", Place(SHARED, access).text);
     } else if (cell.pending) {
         report("unfinished copy", access.line, cell.write_line,
@@ -152,7 +156,7 @@ void check_shared_read(const Cell& cell, const Access& access) {
 }
 
 void check_shared_write(const Cell& cell, const Access& access) {
-    if (cell.write_barrier >= machine.block_epoch) {
+    if (cell.write_barrier >= machine.shared_epoch) {
         if (cell.pending)
             report("race", access.line, cell.write_line,
                    "%s is written while the copy that thread %d issued at line %d may still be under way",
@@ -162,7 +166,7 @@ void check_shared_write(const Cell& cell, const Access& access) {
                    "%s is written, and so it is by thread %d at line %d with no barrier between",
                    Place(SHARED, access).text, cell.writer, cell.write_line);
     }
-    if (cell.read_barrier >= machine.block_epoch && !readers_ordered(cell))
+    if (cell.read_barrier >= machine.shared_epoch && !readers_ordered(cell))
         report("race", access.line, cell.read_line,
                "%s is overwritten, but thread %d reads it at line %d and no barrier stands between",
                Place(SHARED, access).text, cell.reader, cell.read_line);
@@ -200,6 +204,8 @@ void check_global_write(const Cell& cell, const Buffer& buffer, const Access& ac
                "%s is overwritten, but thread %d reads it at line %d and no barrier stands between",
                Place(buffer.name, access).text, cell.reader, cell.read_line);
 }
+
+long long bytes_of_cells() { return ((arena_bytes >> shared_shift) + 1) * static_cast<long long>(sizeof(Cell)); }
 
 // A load from global memory: everything but the count.  `aligned_bytes` is the width of the instruction.  Gives the
 // buffer; null for a load that must not happen.
@@ -243,9 +249,26 @@ bool note_shared_element(int bytes) {
 }
 
 void set_up_shared(long long bytes) {
+    for (const SharedMemory& memory : shared_memories) {
+        ::munmap(memory.arena - SHARED_ALIGNMENT, static_cast<std::size_t>(arena_bytes + ARENA_MARGIN));
+        if (memory.cells) ::munmap(memory.cells, static_cast<std::size_t>(bytes_of_cells()));
+    }
+    shared_memories.clear();
     arena_bytes = bytes;
-    arena = static_cast<unsigned char*>(map_zeroed(bytes + 4096)) + SHARED_ALIGNMENT;
-    if (CHECKED) shared_cells = static_cast<Cell*>(map_zeroed(((bytes >> shared_shift) + 1) * sizeof(Cell)));
+    add_shared();
+}
+
+void add_shared() {
+    auto* memory = static_cast<unsigned char*>(map_zeroed(arena_bytes + ARENA_MARGIN)) + SHARED_ALIGNMENT;
+    use_shared({memory, CHECKED ? static_cast<Cell*>(map_zeroed(bytes_of_cells())) : nullptr});
+    shared_memories.push_back(shared_of_block());
+}
+
+SharedMemory shared_of_block() { return {arena, shared_cells}; }
+
+void use_shared(const SharedMemory& memory) {
+    arena = memory.arena;
+    shared_cells = memory.cells;
 }
 
 // A pattern that is not a number in any floating-point type makes wrong results show too.

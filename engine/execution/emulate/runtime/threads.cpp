@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
+#include <vector>
 
 #include "counts.hpp"
 #include "machine_state.hpp"
@@ -16,10 +17,17 @@ Machine machine;
 namespace {
 
 constexpr unsigned long STACK = 256 * 1024;
+constexpr unsigned long SMALL_STACK = 64 * 1024;  // of blocks that wait for each other: all of the launch have theirs
 constexpr unsigned long STAGGER = 320;  // stacks begin at different cache sets
 
 Fiber scheduler;
-char* stacks = nullptr;
+
+// Stacks of the threads of one block.
+struct Stacks {
+    char* memory = nullptr;
+    unsigned long each = 0;
+};
+std::vector<Stacks> stacks;  // of the launch: of all blocks, or of each that waits for the others
 alignas(64) unsigned char handed[2][MAX_THREADS][HANDED];
 
 int lanes_of(int warp) { return machine.threads - warp * WARP < WARP ? machine.threads - warp * WARP : WARP; }
@@ -113,18 +121,21 @@ void run_warp(int warp) {
     }
 }
 
-// Lets all threads pass the barrier at which they wait; false when all have ended.
+bool at_barrier(const Thread& thread) { return thread.wait == Wait::BARRIER || thread.wait == Wait::GRID; }
+
+// Lets all threads pass the barrier at which they wait; false when all have ended or wait for other blocks.
 bool release_barrier() {
     int first = -1, other = -1;
     for (int number = 0; number < machine.threads; ++number) {
         const Thread& thread = machine.thread[number];
-        if (thread.wait == Wait::BARRIER && first < 0) first = number;
+        if (at_barrier(thread) && first < 0) first = number;
     }
     if (first < 0) return false;
     const int line = machine.thread[first].line;
+    const Wait wait = machine.thread[first].wait;
     for (int number = 0; number < machine.threads && other < 0; ++number) {
         const Thread& thread = machine.thread[number];
-        if (thread.wait != Wait::BARRIER || thread.line != line) other = number;
+        if (thread.wait != wait || thread.line != line) other = number;
     }
     if (other >= 0) {
         const Thread& thread = machine.thread[other];
@@ -133,22 +144,31 @@ bool release_barrier() {
                "block %lld: thread %d waits at this barrier, but thread %d %s", machine.block, first, other,
                ended ? "has ended" : "waits at another one");
     }
-    for (int number = 0; number < machine.threads; ++number)
-        if (machine.thread[number].wait == Wait::BARRIER) machine.thread[number].wait = Wait::NOTHING;
-    ++machine.barrier_epoch;
-    return true;
+    bool released = false;
+    for (int number = 0; number < machine.threads; ++number) {
+        if (machine.thread[number].wait != Wait::BARRIER) continue;
+        machine.thread[number].wait = Wait::NOTHING;
+        released = true;
+    }
+    if (released) ++machine.barrier_epoch;
+    return released;
+}
+
+void map_stacks(unsigned long each) {
+    const unsigned long bytes = each * static_cast<unsigned long>(machine.threads);
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) std::exit(91);
+    stacks.push_back({static_cast<char*>(memory), each});
 }
 
 }  // namespace
 
 void set_up_threads(uint3 block_size) {
-    if (stacks) ::munmap(stacks, STACK * machine.threads);
+    for (const Stacks& own : stacks) ::munmap(own.memory, own.each * static_cast<unsigned long>(machine.threads));
+    stacks.clear();
     machine.threads = static_cast<int>(block_size.x * block_size.y * block_size.z);
     machine.warps = (machine.threads + WARP - 1) / WARP;
-    void* memory = ::mmap(nullptr, STACK * machine.threads, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) std::exit(91);
-    stacks = static_cast<char*>(memory);
+    map_stacks(STACK);
     for (int number = 0; number < machine.threads; ++number) {
         const unsigned n = static_cast<unsigned>(number);
         machine.thread[number].index = {n % block_size.x, n / block_size.x % block_size.y,
@@ -156,22 +176,38 @@ void set_up_threads(uint3 block_size) {
     }
 }
 
-void run_block(long long block, long long first) {
+void add_stacks() {
+    map_stacks(SMALL_STACK);
+    // A thread touches a page or two of its stack: a huge page for each would be the whole stack.
+    const Stacks& own = stacks.back();
+    ::madvise(own.memory, own.each * static_cast<unsigned long>(machine.threads), MADV_NOHUGEPAGE);
+}
+
+void begin_block(long long block, long long first) {
     machine.block = status->block = block;
-    machine.block_epoch = ++machine.barrier_epoch;
+    machine.block_epoch = machine.shared_epoch = ++machine.barrier_epoch;
     const auto b = static_cast<unsigned long long>(block - first);
     blockIdx = {static_cast<unsigned>(b % gridDim.x), static_cast<unsigned>(b / gridDim.x % gridDim.y),
                 static_cast<unsigned>(b / gridDim.x / gridDim.y)};
+    const Stacks own = stacks.back();
     for (int number = 0; number < machine.threads; ++number) {
         Thread& thread = machine.thread[number];
         thread.wait = Wait::NOTHING;
         thread.groups = 0;
-        prepare(thread.fiber, stacks + STACK * number, STACK - STAGGER * (number % 64), thread_body);
+        prepare(thread.fiber, own.memory + own.each * number, own.each - STAGGER * (number % 64), thread_body);
     }
+}
+
+bool run_threads() {
     do {
         for (int i = 0; i < machine.warps; ++i) run_warp(machine.late ? i : machine.warps - 1 - i);
     } while (release_barrier());
+    for (int number = 0; number < machine.threads; ++number)
+        if (machine.thread[number].wait == Wait::GRID) return true;
+    return false;
 }
+
+void wait_for_grid(int line) { wait_for(Wait::GRID, line); }
 
 int lane() { return machine.current % WARP; }
 
