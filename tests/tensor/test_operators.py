@@ -322,6 +322,7 @@ def recurrent() -> list[Case]:
             if direction == "forward":
                 lengths = np.array([4, 1, 3], np.int32)
                 cases += [Case(kind, [*operands[:4], lengths, *operands[5:]], attributes, outputs=outputs)]
+                cases += [Case(kind, operands, {**attributes, "clip": 0.4}, outputs=outputs)]
     return cases
 
 

@@ -77,7 +77,8 @@ def _lstm_step(layer: Layer, step: int, gates: str, state: State, cell: State) -
     new_cell = layer.store_state("cell", step, value, cell)
     # The peephole of the output gate looks at the new cell.
     now = build.read(new_cell, space.written)
-    value = gate(1, now, 0) * layer.activate(2, now, direction)
+    # The cell's state is not clipped, as in ONNX Runtime: only what goes into the gates is.
+    value = gate(1, now, 0) * layer.activate(2, now, direction, is_clipped=False)
     return layer.store_state("hidden", step, value, state), new_cell
 
 

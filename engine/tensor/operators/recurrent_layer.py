@@ -90,9 +90,10 @@ class Layer:
         """An element of operand `at`, in the type of the sums."""
         return cast(self.build.read(self.op.inputs[at], indices), self.kind)
 
-    def activate(self, number: int, value: Term, direction: Index) -> Term:
+    def activate(self, number: int, value: Term, direction: Index, is_clipped: bool = True) -> Term:
         """Activation `number` of each direction; the two directions may have different ones."""
-        ahead, *back = (functions[number](_clip(self.op, value)) for functions in self.activations)
+        value = _clip(self.op, value) if is_clipped else value
+        ahead, *back = (functions[number](value) for functions in self.activations)
         if not back or back[0] == ahead:
             return ahead
         return select(compare("equal", position(direction), 0), ahead, back[0])
