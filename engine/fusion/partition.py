@@ -129,13 +129,14 @@ class _EstimateJudge:
 
     def __init__(self, assessor: Assessor, times: GroupTimes) -> None:
         self._assessor, self._times = assessor, times
-        self._known: dict[CandidateKernel, bool] = {}
+        self._known: dict[tuple[CandidateKernel, int], bool] = {}
+        """By the first kernel alike, and the number of its parts."""
 
     def __call__(self, parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
-        first = self._assessor.first(whole)
-        if first not in self._known:
-            self._known[first] = self._pays(parts, whole)
-        return self._known[first]
+        key = self._assessor.first(whole), len(parts)
+        if key not in self._known:
+            self._known[key] = self._pays(parts, whole)
+        return self._known[key]
 
     def _pays(self, parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
         statements, shape = self._group(whole)

@@ -31,9 +31,10 @@ def group_norm(folder: Path, channels: int, groups: int, size: int) -> FusionPla
     return engine.fuse(engine.load(path))
 
 
-def test_a_norm_over_the_whole_image_uses_more_than_one_block(tmp_path: Path) -> None:
-    """One kernel would keep 25,088 elements to one SM for four walks."""
-    assert len(group_norm(tmp_path, 512, 1, 7).launches) > 1
+@pytest.mark.parametrize(("size", "is_one"), [(7, True), (14, False)])
+def test_a_norm_over_a_large_image_uses_more_than_one_block(size: int, is_one: bool, tmp_path: Path) -> None:
+    """Four walks over 25,088 elements by one SM are quicker than three launches, over 100,352 they are not."""
+    assert (len(group_norm(tmp_path, 512, 1, size).launches) == 1) == is_one
 
 
 def test_a_norm_of_many_groups_is_one_kernel(tmp_path: Path) -> None:

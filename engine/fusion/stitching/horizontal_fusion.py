@@ -55,8 +55,8 @@ def _joins_product(assessor: Assessor, graph: KernelGraph, n: int, pays: JoinJud
 
 
 def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: JoinJudge) -> None:
-    """Join the best pack, then the best of what is left, and so on; the largest kernel of one that does not pay stays
-    alone, and where that does not help, all that are left do."""
+    """Join the best pack, then the best of what is left, and so on; the largest kernel of one that does not pay, or
+    that pays more without it, stays alone, and where that does not help, all that are left do."""
     graph = joins.graph
     left, refused = list(kernels), 0
 
@@ -74,12 +74,17 @@ def _pack(assessor: Assessor, joins: Joins, kernels: Sequence[int], pays: JoinJu
         pack = best.pattern - {VIRTUAL}
         if len(pack) < 2 or best.score <= 0:
             return
+        largest = next(n for n in reversed(left) if n in pack)
         if not pays([graph.kernels[n] for n in sorted(pack)], graph.merge(pack)):
             refused += 1
             if refused > MOST_REFUSED:
                 return
-            left.remove(next(n for n in reversed(left) if n in pack))
+            left.remove(largest)
             continue
+        rest = pack - {largest}
+        if len(rest) > 1 and not pays([graph.merge(rest), graph.kernels[largest]], graph.merge(pack)):
+            left.remove(largest)
+            pack = rest
         if not joins.join(pack):
             return
         left = [n for n in left if n not in pack]

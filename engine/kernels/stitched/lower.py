@@ -122,12 +122,12 @@ class _StitchedEmitter:
         emitter.loads[0].update(self.kept_loads.pop(walk, {}))
         before, met = set(self.unmet), False
         link = _link(part)
-        unroll = self.plan.is_written_out(number, self.program.inputs)
-        with emitter.loop("step", walk.steps, link, unroll) as step:
+        outer, inner = self.plan.written_out(number, self.program.inputs)
+        with emitter.loop("step", walk.steps, link, outer) as step:
             turn = self._turn(part, step, link)
             partials = {s.name: accumulator(emitter, s, walk.width) for s in part.statements if s.reduction}
             if part.is_whole and walk.reduced:
-                self._walk_reduced(number, part, turn, partials, link, unroll)
+                self._walk_reduced(number, part, turn, partials, link, inner)
             else:
                 self._evaluate(number, turn, step, {}, None, link)
             for statement in part.statements:
@@ -166,7 +166,9 @@ class _StitchedEmitter:
             return
         emitter = self.emitter
         one = axes[0][0] if len(axes) == 1 else "_".join(name for name, _ in axes)
-        flat = emitter.bind(one, start, link, limit=limit)
+        exact = emitter.expand(start)
+        is_cut = exact.bounds(emitter.extents)[1] > limit
+        flat = emitter.bind(one, start, link, limit=limit) if is_cut or len(axes) == 1 else exact
         for (name, _), index in zip(axes, delinearize(flat, tuple(e for _, e in axes), emitter.extents), strict=True):
             self.variables[name] = emitter.bind(name, index, link)
 
@@ -175,7 +177,8 @@ class _StitchedEmitter:
         self.variables[name] = self.variables[name] + Index.of(LANE_OF_VECTOR)
 
     def _walk_reduced(
-        self, number: int, part: Part, turn: _Turn, partials: dict[str, Accumulator], link: Line, unroll: bool
+        self, number: int, part: Part, turn: _Turn, partials: dict[str, Accumulator], link: Line,
+        unroll: bool | int,
     ) -> None:
         """One pass over the reduced points of this thread."""
         emitter, walk = self.emitter, part.walk

@@ -71,16 +71,30 @@ class PlacementPlan:
         read = {a.array for s in (*part.statements, *self.again.get(number, ())) for a in s.reads()}
         return frozenset(self.held.keys() & (made | (read & set(inputs) if part.is_whole else set())))
 
-    def is_written_out(self, number: int, inputs: Collection[str]) -> bool:
-        """Whether the loops of a part are: where registers go from one part to another, and short ones."""
+    def written_out(self, number: int, inputs: Collection[str]) -> tuple[bool | int, bool | int]:
+        """How the loop over the kept points of a part is written out, and that over the reduced ones inside it.
+
+        Whole where registers go from one part to another, and where both are short; of others as many
+        iterations, whose loads are waited for together.
+        """
         walk = self.parts[number].walk
         in_registers = self.kept_arrays(number, inputs) | self.arrays_arriving(number, REGISTER, SHUFFLE)
-        return any(self.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT
+        in_registers |= {h.array for h in self.hand_overs if h.producer == number and h.scheme in (REGISTER, SHUFFLE)}
+        if any(self.held[a] > 1 for a in in_registers) or walk.steps * walk.chunks <= WRITTEN_OUT:
+            return True, True
+        inner = min(walk.chunks, WRITTEN_OUT)
+        outer = WRITTEN_OUT // walk.chunks
+        return outer if outer > 1 else False, inner if inner > 1 else False
 
     def longest_loop(self, inputs: Collection[str]) -> int:
-        """Iterations of the longest loop that is not written out."""
-        loops = (p.walk.steps * p.walk.chunks for n, p in enumerate(self.parts) if not self.is_written_out(n, inputs))
-        return max(loops, default=1)
+        """Iterations of the longest loop, those counted once that are written out together."""
+        return max(self._turns(number, inputs) for number in range(len(self.parts)))
+
+    def _turns(self, number: int, inputs: Collection[str]) -> int:
+        """Times that a thread waits for loads of a part."""
+        walk = self.parts[number].walk
+        outer, inner = self.written_out(number, inputs)
+        return 1 if outer is True else -(-walk.steps // max(1, outer)) * -(-walk.chunks // max(1, inner))
 
     def schemes(self) -> dict[str, tuple[str, str]]:
         """Statement -> how its result is handed over, and why: through memory, if one of its readers needs that."""
@@ -166,7 +180,8 @@ class _Planner:
         size = source.walk.points(at_each_point)
         loops = source.walk.steps * (source.walk.chunks if source.is_whole else 1)
         most = MOST_ITERATIONS if wish in (REGISTER, SHUFFLE) else self._room()
-        if array not in self.held and (size > most or (loops > MOST_ITERATIONS and size > 1)):
+        longest = MOST_ITERATIONS if writer.reduction is None else WRITTEN_OUT
+        if array not in self.held and (size > most or (loops > longest and size > 1)):
             return by(SHARED, f"the same thread makes and reads it, but {size} elements are too many for its registers")
         self.held[array] = size
         if writer.reduction is not None and source.walk.sharers > 1:

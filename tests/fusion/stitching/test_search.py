@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -130,6 +131,34 @@ def test_a_pack_that_the_estimate_does_not_gain_by_is_not_made() -> None:
     kernels = packed(flow, lambda parts, whole: len(parts) < 3).kernels
     assert sorted(names(flow, kernels)) == ["S0* S1*", "S2*"]
     assert sorted(names(flow, packed(flow, lambda parts, whole: False).kernels)) == ["S0*", "S1*", "S2*"]
+
+
+@pytest.mark.parametrize(
+    ("gains", "kernels"), [(True, ["S0* S1* S2*"]), (False, ["S0* S1*", "S2*"])], ids=["with", "without"]
+)
+def test_the_largest_stays_alone_where_the_others_gain_more_without_it(gains: bool, kernels: list[str]) -> None:
+    """All three pay together; whether the largest is in it is asked again, against the pack of the other two."""
+    flow = flow_of(made(element(0, "x"), element(1, "y"), element(2, "x"), outputs="t0 t1 t2"))
+    asked: list[list[str]] = []
+
+    def pays(parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
+        asked.append(names(flow, parts))
+        return gains or len(parts) == len(whole.members)
+
+    assert sorted(names(flow, packed(flow, pays).kernels)) == kernels
+    assert asked[:2] == [["S0*", "S1*", "S2*"], ["S0* S1*", "S2*"]]
+
+
+def test_a_pack_of_two_is_asked_about_once() -> None:
+    """Without its largest nothing is left to share a launch."""
+    flow = flow_of(made(element(0, "x"), element(1, "y"), outputs="t0 t1"))
+    asked: list[int] = []
+
+    def pays(parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
+        asked.append(len(parts))
+        return True
+
+    assert names(flow, packed(flow, pays).kernels) == ["S0* S1*"] and asked == [2]
 
 
 def test_kernels_that_wait_for_each_other_are_not_packed() -> None:
