@@ -15,6 +15,7 @@ from engine.cost.time_model import ModelTimes, model_times
 from engine.documents.model import TermDoc
 from engine.support.units import MICROSECONDS
 from engine.target import Target
+from engine.target.teams import meeting_seconds
 
 
 def estimate(work: Work, machine: Target) -> Prediction:
@@ -34,7 +35,8 @@ def estimate_microseconds(work: Work, machine: Target) -> float:
 def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> Prediction:
     """`estimate` with exactly the figures of `machine`.  note: where they come from."""
     if work.launches:
-        return _one_after_the_other([model_prediction(one, machine, note) for one in _launches(work)])
+        parts = [model_prediction(one, machine, note) for one in _launches(work)]
+        return _one_after_the_other(parts, _meetings_in_place_of_launches(work, machine))
     numbers = model_times(work, machine)
     return Prediction(
         microseconds=numbers.total,
@@ -49,7 +51,8 @@ def model_prediction(work: Work, machine: Target, note: str = UNCALIBRATED) -> P
 def model_microseconds(work: Work, machine: Target) -> float:
     """`estimate_microseconds` with exactly the figures of `machine`."""
     if work.launches:
-        return sum(model_times(one, machine).total for one in _launches(work))
+        saved = sum(term.value for term in _meetings_in_place_of_launches(work, machine))
+        return sum(model_times(one, machine).total for one in _launches(work)) + saved
     return model_times(work, machine).total
 
 
@@ -72,8 +75,24 @@ def _launches(work: Work) -> Iterator[Work]:
     return (replace(one, registers=work.registers) for one in work.launches)
 
 
-def _one_after_the_other(launches: Sequence[Prediction]) -> Prediction:
-    """The prediction of launches in order: times add up, whatever else it says is of the longest one."""
+def _meetings_in_place_of_launches(work: Work, machine: Target) -> tuple[TermDoc, ...]:
+    """What phases of one launch take beside what as many launches take: a meeting in place of each further one."""
+    if not work.meetings:
+        return ()
+    spared = -work.meetings * (machine.launch_overhead.value + machine.ramp.value)
+    meeting = work.meetings * meeting_seconds(work.blocks, machine)
+    return (
+        TermDoc("launches spared", spared * MICROSECONDS, "µs", f"{work.meetings} phases begin without one"),
+        TermDoc("meetings", meeting * MICROSECONDS, "µs",
+                f"{work.meetings} times, {work.blocks:,} blocks come to one counter in L2 and wait for all"),
+    )  # fmt: skip
+
+
+def _one_after_the_other(launches: Sequence[Prediction], further: Sequence[TermDoc]) -> Prediction:
+    """The prediction of launches in order: times add up, whatever else it says is of the longest one.
+
+    further: terms of all of them together.
+    """
     longest = max(launches, key=lambda one: one.microseconds)
     terms = []
     for term in dict.fromkeys(term.name for one in launches for term in one.terms):
@@ -83,7 +102,8 @@ def _one_after_the_other(launches: Sequence[Prediction]) -> Prediction:
             continue
         because = "; ".join(f"launch {n}: {t.because}" for n, t in found.items())
         terms.append(TermDoc(term, sum(t.value for t in found.values()), "µs", because))
-    return replace(longest, microseconds=sum(one.microseconds for one in launches), terms=tuple(terms))
+    time = sum(one.microseconds for one in launches) + sum(term.value for term in further)
+    return replace(longest, microseconds=time, terms=(*terms, *further))
 
 
 def _limiting_kind(numbers: ModelTimes) -> str:

@@ -78,6 +78,8 @@ class Work:
     """Bytes of these arrays that one block has read when it begins again: its part of what L2 must hold."""
     launches: tuple[Work, ...] = ()
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
+    meetings: int = 0
+    """Times that all blocks meet: `launches` then are phases of one launch, with such a meeting between two of them."""
 
     @property
     def mean_steps(self) -> float:
@@ -116,6 +118,11 @@ def total_work(launches: Sequence[Work]) -> Work:
     largest = ("threads", "shared_bytes", "stages", "again_set")
     most = {name: max(getattr(one, name) for one in launches) for name in largest}
     return Work(**sums, **most, registers=launches[0].registers, launches=tuple(launches))
+
+
+def phased_work(phases: Sequence[Work]) -> Work:
+    """A launch of several phases, between which all its blocks meet: counts are sums, the blocks those of each."""
+    return replace(total_work(phases), blocks=phases[0].blocks, meetings=len(phases) - 1)
 
 
 def side_by_side(parts: Sequence[Work], moved: tuple[int, int]) -> Work:

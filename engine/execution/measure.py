@@ -168,13 +168,9 @@ def _request(job: MeasureJob, folder: Path) -> dict[str, Any]:
     workspaces = [
         {"name": w.name, "alignment": w.alignment, "bytes": w.bytes, "zeroed": w.zeroed} for w in source.workspaces
     ]
-    launches = [
-        {"entry": one.entry, "grid": one.grid, "block": one.block, "shared_bytes": one.shared_bytes}
-        for one in source.launches
-    ]
     return {
-        "folder": str(folder), "launches": launches, "buffers": buffers, "workspaces": workspaces,
-        "architecture": job.compiled.architecture,
+        "folder": str(folder), "launches": [one.to_launch() for one in source.launches], "buffers": buffers,
+        "workspaces": workspaces, "architecture": job.compiled.architecture,
     }  # fmt: skip
 
 

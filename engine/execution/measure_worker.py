@@ -98,6 +98,11 @@ def unfit_device(driver: Any, request: dict[str, Any]) -> tuple[str, str] | None
         if own != built if found[3] else (own[0], own[1] >= built[1]) != (built[0], True):
             reason = f"{device.name()} has compute capability {own[0]}.{own[1]}; the kernels are for {found[0]}"
             return reason, "name this machine's GPU with --target"
+        least = max(launch["least_sms"] for launch in kernel["launches"])
+        sms = device.get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
+        if least > sms:  # the launch would never end
+            reason = f"{device.name()} has {sms} SMs; blocks that wait for each other need {least} of them"
+            return reason, "name this machine's GPU with --target"
     return None
 
 

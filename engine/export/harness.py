@@ -179,7 +179,9 @@ class FolderRun:
 
     def _load(self, kernel: Mapping[str, Any]) -> list[Any]:
         """A function for each launch of a kernel."""
-        capability = "{}.{}".format(*self.driver.Context.get_device().compute_capability())
+        device = self.driver.Context.get_device()
+        sms = device.get_attribute(self.driver.device_attribute.MULTIPROCESSOR_COUNT)
+        capability = "{}.{}".format(*device.compute_capability())
         architecture = next((name for name, made in kernel["compiled"].items() if capability in made["runs_on"]), None)
         if architecture is None:
             raise SystemExit(f"there is no machine code for compute capability {capability}")
@@ -188,6 +190,9 @@ class FolderRun:
         attribute = self.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         functions = []
         for launch in kernel["launches"]:
+            if launch["least_sms"] > sms:  # it would never end
+                needs = f"{kernel['group']} has blocks that wait for each other, on {launch['least_sms']} SMs"
+                raise SystemExit(f"{needs}; this GPU has {sms}")
             function = module.get_function(launch["entry"])
             try:
                 function.set_attribute(attribute, launch["shared_bytes"])

@@ -125,10 +125,7 @@ def kernel_row(kernel: Kernel) -> dict[str, Any]:
         "grid": source.grid,
         "block": source.block,
         "shared_bytes": source.shared_bytes,
-        "launches": [
-            {"entry": one.entry, "grid": one.grid, "block": one.block, "shared_bytes": one.shared_bytes}
-            for one in source.launches
-        ],
+        "launches": [one.to_launch() for one in source.launches],
         "tensor_cores": bool(kernel.tile.intrinsic),
         "stages": {"shared": kernel.tile.stages, "register": kernel.tile.register_stages},
         "parameters": _parameters(kernel),

@@ -110,7 +110,11 @@ class TorchOperator:
         arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         for function, launch in zip(self._load(), self.kernel["launches"], strict=True):
             shape = [ctypes.c_uint(size) for size in (*launch["grid"], *launch["block"], launch["shared_bytes"])]
-            _call("cuLaunchKernel", function, *shape, ctypes.c_void_p(stream), arguments, None)
+            where = ctypes.c_void_p(stream)
+            if launch["least_sms"] > 1:  # blocks that wait for each other: the driver refuses what does not run at once
+                _call("cuLaunchCooperativeKernel", function, *shape, where, arguments)
+            else:
+                _call("cuLaunchKernel", function, *shape, where, arguments, None)
 
     def _load(self) -> list[ctypes.c_void_p]:
         """The kernel's launches on the current device, loaded when first used there."""

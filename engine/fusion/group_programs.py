@@ -205,7 +205,7 @@ def _canonical(statement: Statement, shape: Shape, name: str) -> Statement:
     renaming = {i.name: letters[shape.axes[statement.name, i.name]] for i in statement.iterators}
     values = {old: Index.of(new) for old, new in renaming.items()}
     ordered = statement.iterators
-    if shape.kind.keeps_rows or shape.kind.hands_over:
+    if shape.kind.keeps_rows or shape.kind.hands_over or shape.kind.meets_as_grid:
         # All loops over the same axes walk them in one order, so that a thread meets its elements again.
         order = (*shape.rows, *shape.columns)
         ordered = tuple(sorted(ordered, key=lambda i: order.index(shape.axes[statement.name, i.name])))

@@ -23,6 +23,8 @@ class Kind:
     """Statements have loops of their own within a block, which hands values over in shared memory."""
     has_parts: bool = False
     """Statements form parts that no value connects, each with blocks of its own."""
+    meets_as_grid: bool = False
+    """All its blocks meet between parts, which hand values over in global memory."""
     is_pattern: bool = False
     """A known pattern of operators, called by the kind's name in place of theirs."""
     goes_by_axis: bool = False
@@ -44,3 +46,5 @@ CHAINED = Kind("chained products", is_product=True)
 them."""
 STITCHED = Kind("stitched", hands_over=True)
 PACKED = Kind("packed", has_parts=True)
+RECURRENCE = Kind("recurrence", meets_as_grid=True)
+"""Steps that each need all of what the one before made."""

@@ -78,7 +78,7 @@ class FusionGroup:
     """For people: "add + softmax"."""
     kind: str
     """"element-wise", "row reduction", "column reduction", "stitched", "packed", "contraction", "attention",
-    "chained products" or "layout"."""
+    "chained products", "recurrence" or "layout"."""
     program: TensorProgram
     instances: tuple[GroupInstance, ...]
     edges: tuple[Intermediate, ...]

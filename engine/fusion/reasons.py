@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from engine.fusion.attention import attention_of
 from engine.fusion.chained_products import chain_of
@@ -11,9 +11,10 @@ from engine.fusion.group_programs import Built
 from engine.fusion.group_times import Saving
 from engine.fusion.kinds import CHAINED, Kind
 from engine.fusion.legality import handed_over
-from engine.fusion.nodes import REGISTER, SHARED, SHUFFLE, Intermediate
+from engine.fusion.nodes import GLOBAL, REGISTER, SHARED, SHUFFLE, Intermediate
 from engine.fusion.packing import parts_of
 from engine.fusion.paired_products import pair_of
+from engine.fusion.recurrence import recurrence_steps
 from engine.fusion.row_epilogue import row_reductions
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import Shape, is_contraction
@@ -62,7 +63,11 @@ def group_title(built: Built, kinds: Mapping[str, str]) -> str:
 def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
     """The scheme proposed for every intermediate; the mapping decides where it really lives."""
     writer = {s.write.array: s for s in program.statements}
-    stored = _shared_arrays(program) if kind.hands_over else frozenset()
+    stored = _shared_arrays(program.statements, frozenset(program.outputs)) if kind.hands_over else frozenset()
+    steps = recurrence_steps(program.statements) if kind.meets_as_grid else []
+    step_of = {s.name: n for n, step in enumerate(steps) for s in step}
+    for step in steps:
+        stored |= _shared_arrays(step, program.needed_outside(step))
     edges: list[Intermediate] = []
     for consumer in program.statements:
         for array in dict.fromkeys(a.array for a in consumer.reads()):
@@ -70,7 +75,9 @@ def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
             if producer is None or producer is consumer or array in program.inputs:
                 continue
             scheme, because = REGISTER, "the same thread makes and uses the element"
-            if array in stored:
+            if step_of.get(producer.name) != step_of.get(consumer.name):
+                scheme, because = GLOBAL, "another step makes it: all blocks meet before they use it"
+            elif array in stored:
                 scheme, because = SHARED, "other threads of the block use it than make it: their loops differ"
             elif producer.reduction is not None and not is_contraction(producer):
                 scheme, because = SHUFFLE, "all lanes of a row contribute to it and use it"
@@ -80,10 +87,10 @@ def schemes(program: TensorProgram, kind: Kind) -> tuple[Intermediate, ...]:
     return tuple(edges)
 
 
-def _shared_arrays(program: TensorProgram) -> frozenset[str]:
-    """Intermediates of a stitched group that are handed over in shared memory."""
-    shape = stitched_shape(program.statements, frozenset(program.outputs), MOST_VECTORS)
-    return handed_over(shape, program.statements) if isinstance(shape, Shape) else frozenset()
+def _shared_arrays(statements: Sequence[Statement], kept: frozenset[str]) -> frozenset[str]:
+    """Intermediates of stitched statements that are handed over in shared memory.  kept: arrays needed outside."""
+    shape = stitched_shape(statements, kept, MOST_VECTORS)
+    return handed_over(shape, statements) if isinstance(shape, Shape) else frozenset()
 
 
 def _rows_reason(program: TensorProgram, anchor: Statement, kinds: Mapping[str, str]) -> str:
@@ -117,6 +124,9 @@ def group_reason(built: Built, kinds: Mapping[str, str], instances: int, saving:
         text += f": {saving}" if saving else ""
     elif built.kind.has_parts:
         text = f"{len(parts_of(statements))} parts that no value connects share one launch"
+    elif built.kind.meets_as_grid:
+        text = f"{len(recurrence_steps(statements))} steps share one launch, whose blocks all meet after each"
+        text += f": {saving.times}" if saving else ""
     elif built.kind.hands_over:
         shapes = len({tuple(i.extent for i in s.iterators) for s in statements})
         text = f"a block owns what its statements, of {shapes} shapes, hand to each other: nothing leaves it on the way"

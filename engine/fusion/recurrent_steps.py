@@ -1,23 +1,29 @@
-"""Put several steps of a recurrence into one launch where a block can go on by itself, and that is predicted faster.
+"""Put several steps of a recurrence into one launch where that is predicted faster.
 
     h1 = f(h0 @ r, x1);  h2 = f(h1 @ r, x2);  ...      a block has a row of h and takes one step after the other
+                                                       or: a block has a part of each step, and all blocks meet
 
-Each block then reads all of r in every step: that pays for small matrices, where launches take longer than steps.
+By itself each block reads all of r in every step: that pays for small matrices, where launches take longer than steps.
+Where all meet (`recurrence.py`), a meeting takes less than a launch.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+from engine.fusion.anchors import is_product
 from engine.fusion.group_signature import likeness
 from engine.fusion.group_times import Group, Saving
 from engine.fusion.partition import Partition, name_parts
+from engine.fusion.recurrence import recurrence_shape
 from engine.fusion.regrouping import Regrouping
 from engine.fusion.shape import Shape, is_contraction
 from engine.fusion.stitched import MOST_VECTORS, fewest_vectors, stitched_shape
 from engine.fusion.stitching.nodes import Fixed
+from engine.target.machines import is_cpu
 from engine.tensor.nodes import Access, Literal, Statement, StatementForm, map_leaves, of_form
 
 MOST_KERNELS = 3
@@ -32,6 +38,8 @@ _OPERAND = Access("", ())
 """Stands for any."""
 Step = tuple[int, ...]
 """The groups of one step, by their places."""
+_Way = Callable[[Sequence[Statement], frozenset[str]], Shape | str]
+"""Statements of some steps and what is needed outside -> their loop space, or why they have none."""
 
 
 def with_recurrent_steps(partition: Partition, before: Partition, fixed: Fixed) -> Partition:
@@ -57,6 +65,10 @@ class _StepJoiner(Regrouping):
                 readers.setdefault(array, []).append(n)
         self._readers = readers
         self._times = partition.times
+        self._ways: dict[str, _Way] = {"a block by itself": _by_itself}
+        """How steps may share a launch."""
+        if not is_cpu(self._times.target.name):  # whose threads do not wait for each other
+            self._ways["all blocks meet"] = recurrence_shape
         self._next: dict[int, int | None] = {}
         self._possible: dict[int, bool] = {}
         self._vectors: dict[StatementForm, int] = {}
@@ -136,7 +148,7 @@ class _StepJoiner(Regrouping):
         """Whether two steps multiply with the same matrix, as those of a recurrence do and equal layers do not."""
 
         def factors(step: Step) -> set[str]:
-            products = [s for n in step for s in self.groups[n][0] if is_contraction(s)]
+            products = [s for n in step for s in self.groups[n][0] if is_product(s)]
             return {array for product in products for array in product.sources}
 
         return not factors(first).isdisjoint(factors(second))
@@ -180,11 +192,12 @@ class _StepJoiner(Regrouping):
             return None
         self._judged.add(key)
 
-        def find() -> Shape | str:
-            return stitched_shape(statements, kept, MOST_VECTORS)
-
-        found = self._times.faster_shape(key, statements, parts, find, "slower")
-        return None if isinstance(found, str) else ((statements, found[0]), found[1])
+        found = [
+            self._times.faster_shape((*key, way), statements, parts, partial(find, statements, kept), "slower")
+            for way, find in self._ways.items()
+        ]
+        gains = [((statements, one[0]), one[1]) for one in found if not isinstance(one, str)]
+        return min(gains, key=lambda gain: gain[1].fused, default=None)
 
     def _most(self, steps: Sequence[Step]) -> int:
         """Steps of a launch, at most."""
@@ -192,6 +205,10 @@ class _StepJoiner(Regrouping):
 
     def _statements(self, steps: Sequence[Step]) -> tuple[Statement, ...]:
         return tuple(s for step in steps for n in step for s in self.groups[n][0])
+
+
+def _by_itself(statements: Sequence[Statement], kept: frozenset[str]) -> Shape | str:
+    return stitched_shape(statements, kept, MOST_VECTORS)
 
 
 def _computation(statement: Statement) -> Hashable:

@@ -16,6 +16,7 @@ from engine.kernels.general.family import GENERAL_FAMILY
 from engine.kernels.marks import precedence
 from engine.kernels.nodes import Compile, Kernel
 from engine.kernels.packed.family import PACKED_FAMILY
+from engine.kernels.recurrence.family import RECURRENCE_FAMILY
 from engine.kernels.reduction.family import REDUCTION_FAMILY
 from engine.kernels.scan.family import SCAN_FAMILY
 from engine.kernels.scatter.family import SCATTER_FAMILY
@@ -34,7 +35,7 @@ from engine.tile.nodes import Note, TileProgram
 
 FAMILIES: tuple[KernelFamily, ...] = (
     SCAN_FAMILY, SCATTER_FAMILY, WINDOW_FAMILY, ELEMENTWISE_FAMILY, REDUCTION_FAMILY, GEMM_FAMILY, ATTENTION_FAMILY,
-    STITCHED_FAMILY, PACKED_FAMILY,
+    STITCHED_FAMILY, PACKED_FAMILY, RECURRENCE_FAMILY,
 )  # fmt: skip
 """One that recognises some groups of another's kind stands before it."""
 

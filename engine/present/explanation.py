@@ -17,6 +17,7 @@ from engine.scheduling.nodes import Band, Verdict
 from engine.scheduling.nodes import Sequence as Sequenced
 from engine.scheduling.tree_text import show
 from engine.support.errors import EngineError
+from engine.support.units import several
 from engine.tensor.numerics import ARITHMETIC, FAITHFUL, OPMATH, has_halves, is_opmath, with_arithmetic
 from engine.tensor.traffic import flop_counts
 
@@ -104,11 +105,15 @@ def _numerics(kernel: AnyKernel) -> Iterator[str]:
 
 
 def _launches(kernel: Kernel) -> Iterator[str]:
-    """Why one block runs it, or what its several launches are."""
+    """Why one block runs it, that its blocks meet, or what its several launches are."""
     waiting = _loop_in_order(kernel)
     if waiting:
         yield f"  one block runs it: iterations of its outermost loop {waiting} follow each other, and the blocks of a"
         yield "  launch do not wait for one another; with a parallel loop outermost, or cut there, it has several"
+    if kernel.facts.meetings:
+        first, meetings = kernel.launches[0], several(kernel.facts.meetings, "time")
+        yield f"  its {first.blocks:,} blocks all meet, {meetings}: a step needs all of what the one before made;"
+        yield f"  they run at once, {first.resident} on an SM: on fewer than {first.least_sms} SMs it would never end"
     if len(kernel.launches) > 1:
         yield f"  {len(kernel.launches)} launches in order, as parts of the cut share no grid that is as fast:"
         for tile, launch in zip(kernel.tile.launches, kernel.launches, strict=True):

@@ -39,3 +39,9 @@ def team_seconds(size: float, target: Target, reads: int = 1) -> float:
     What was stored must be seen before the counter moves, and the last block waits for the first sums that it reads.
     """
     return 2 * target.dram_latency.value + reads * size / (target.l2_bandwidth.value / target.sms.value)
+
+
+def meeting_seconds(blocks: int, target: Target) -> float:
+    """Time in which all blocks of a launch meet at one counter in L2: what they stored is seen, their additions to the
+    counter come one in each cycle, and the last of them is seen."""
+    return 2 * target.dram_latency.value + blocks / target.clock.value

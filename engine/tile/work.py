@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.cost.nodes import Work, total_work
+from engine.cost.nodes import Work, phased_work, total_work
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.graph.nodes import DTYPES
@@ -36,6 +36,7 @@ from engine.tile.nodes import (
     BLOCK,
     THREAD,
     BlockRanges,
+    GridPhases,
     LeaveUnless,
     Let,
     Load,
@@ -63,9 +64,23 @@ def work_of_tile(program: TensorProgram, tile: TileProgram, registers: int | Non
 
     registers: of one thread, estimated or as the compiler says; None where they are not known.
     """
-    if not tile.later:
-        return _work_of_launch(program, tile, registers)
-    return total_work([_work_of_launch(_part(program, one), one, registers) for one in tile.launches])
+    if tile.later:
+        return total_work([_work_of_launch(_part(program, one), one, registers) for one in tile.launches])
+    phases = _phases(tile)
+    if phases:
+        return phased_work([_work_of_launch(_part(program, one), one, registers) for one in phases])
+    return _work_of_launch(program, tile, registers)
+
+
+def _phases(tile: TileProgram) -> tuple[TileProgram, ...]:
+    """What all blocks do between two of their meetings, as launches of their own; () where they do not meet."""
+    whole = tile.body[0] if len(tile.body) == 1 else None
+    if not isinstance(whole, GridPhases):
+        return ()
+    return tuple(
+        replace(tile, body=work, statements=statements)
+        for work, statements in zip(whole.works, whole.statements, strict=True)
+    )
 
 
 def _part(program: TensorProgram, tile: TileProgram) -> TensorProgram:
@@ -148,6 +163,8 @@ def _read_again(program: TensorProgram, tile: TileProgram, counts: Counts) -> li
 def _team_bytes(tile: TileProgram) -> int:
     """Of what one team leaves in global memory, those that its last block reads: of the workspaces that teams share
     evenly; their counters, which begin as zeros, are not read again."""
+    if tile.team == 1:
+        return 0  # what steps hand to each other is no sum of a team
     parts = parts_read(tile.team) if isinstance(tile.config, GemmConfig) else tile.team
     return sum(w.bytes for w in workspaces(tile) if not w.zeroed) * parts // tile.grid
 

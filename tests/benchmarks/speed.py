@@ -53,12 +53,6 @@ SMALL = (
 """Why the smallest reductions are above their goal."""
 FEW = 2**22
 """Elements of such a sum, at most."""
-LONG_STEPS = (
-    "a step is one launch already; of two in one launch a block has a row of the state to itself, so that 16 SMs read "
-    "all of the recurrent matrix, 1 MB, in each step: 119 us predicted in place of 22.4.  Next: a launch of as many "
-    "blocks as run at once, each with a slice of the matrix in shared memory (10 kB), that all meet after each step"
-)
-"""Why no steps of this LSTM share a launch."""
 LSTM_LAUNCHES = 128
 """Of the LSTM of 64 steps on 2026-11-24: two a step, of which the goal is a third."""
 
@@ -278,7 +272,7 @@ def goals() -> Iterator[Goal]:
     yield Goal("transpose of 4096 x 4096, float16", "bytes an access", 16, False,
                lambda: bytes_an_access(graphs.transposed(4096, "a100")))
     yield Goal("LSTM of 64 steps, 16 x 256, float32", "launches", LSTM_LAUNCHES // 3, True,
-               lambda: launches(graphs.recurrent(64, 16, 256, "a100")), LONG_STEPS)
+               lambda: launches(graphs.recurrent(64, 16, 256, "a100")))
     yield Goal("a model from its file to machine code, the worst of three", "times c3aab03's processor time", 1.2, True,
                over_before, COMPILED)
 

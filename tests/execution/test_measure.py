@@ -289,10 +289,26 @@ def test_too_little_memory_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 def test_code_fits_its_own_chip_or_later_ones_of_the_generation(
     architecture: str, capability: tuple[int, int], fits: bool
 ) -> None:
-    device = SimpleNamespace(compute_capability=lambda: capability, name=lambda: "a GPU")
-    driver = SimpleNamespace(Device=lambda number: device, get_driver_version=lambda: 13000)
-    unfit = unfit_device(driver, {"compiler": "13.0", "kernels": [{"architecture": architecture}]})
-    assert (unfit is None) == fits
+    assert (why_unfit(architecture, capability, least_sms=1) is None) == fits
+
+
+@pytest.mark.parametrize("least", [132, 133])
+def test_blocks_that_wait_for_each_other_need_room_for_all(least: int) -> None:
+    """Of a GPU with 132 SMs: a launch that has no room for all of its blocks would never end."""
+    unfit = why_unfit("sm_90a", (9, 0), least)
+    assert unfit is None if least == 132 else unfit and "132 SMs" in unfit[0] and "need 133" in unfit[0]
+
+
+def why_unfit(architecture: str, capability: tuple[int, int], least_sms: int) -> tuple[str, str] | None:
+    device = SimpleNamespace(
+        compute_capability=lambda: capability, name=lambda: "a GPU", get_attribute=lambda name: {"SMs": 132}[name]
+    )
+    driver = SimpleNamespace(
+        Device=lambda number: device, get_driver_version=lambda: 13000,
+        device_attribute=SimpleNamespace(MULTIPROCESSOR_COUNT="SMs"),
+    )  # fmt: skip
+    kernel = {"architecture": architecture, "launches": [{"least_sms": least_sms}]}
+    return unfit_device(driver, {"compiler": "13.0", "kernels": [kernel]})
 
 
 def test_a_gpu_that_cannot_run_the_code_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

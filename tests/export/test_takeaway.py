@@ -16,6 +16,7 @@ import pytest
 import engine
 from engine.execution.reference import input_values, reference_values
 from engine.export import harness, torch_module
+from tests.fusion.test_recurrent_steps import layer
 from tests.support.commands import MODELS, document, loomscope, refused
 from tests.support.cut_models import columns_of_a_softmax
 from tests.support.emulated_driver import EmulatedDriver, pointers_of, run_launch
@@ -183,10 +184,11 @@ def torch_over(monkeypatch: pytest.MonkeyPatch, folder: Path, manifest: dict[str
         if name == "cuModuleGetFunction":
             entries.append(arguments[2].decode())
             ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_void_p))[0] = len(entries)
-        if name != "cuLaunchKernel":
+        if not name.startswith("cuLaunch"):
             return
-        function, *shape, stream, operands, _ = arguments
+        function, *shape, stream, operands = arguments if name.endswith("CooperativeKernel") else arguments[:-1]
         kernel, launch = launches[entries[function.value - 1]]
+        assert name.endswith("CooperativeKernel") == (launch["least_sms"] > 1)
         assert [size.value for size in shape] == [*launch["grid"], *launch["block"], launch["shared_bytes"]]
         assert stream.value == 0xC0DE
         views = []
@@ -214,6 +216,29 @@ def test_a_kernel_of_two_launches_runs_them_in_order(cut_folder: Path, monkeypat
     torch_over(monkeypatch, cut_folder, manifest)
     (operator,) = torch_module.register(cut_folder).values()
     compared = torch_module.compare(operator)
+    assert compared is not None and 0 <= compared[0] <= compared[1] < 1e-3
+
+
+def test_blocks_that_wait_for_each_other_are_launched_where_all_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The harness refuses a GPU that never ends such a launch; the operator of PyTorch launches it cooperatively."""
+    graph = layer(tmp_path, "LSTM", 4, 3, 128)
+    folder = tmp_path / "out"
+    document("generate", str(tmp_path / "r.onnx"), "-o", str(folder), "--with", "torch", "--with", "harness")
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    (kernel,) = (one for one in manifest["kernels"] if one["launches"][0]["least_sms"] > 1)
+    driver = EmulatedDriver(folder, manifest)
+    driver.sms = kernel["launches"][0]["least_sms"]
+    given = {**np.load(folder / "constants.npz"), "x": input_values(graph)["x"]}
+    found = harness.FolderRun(driver, folder, given).all(samples=1)
+    expected = reference_values(graph, wanted=graph.outputs)["y"]
+    np.testing.assert_allclose(found["y"], expected.reshape(found["y"].shape), rtol=1e-4, atol=1e-6)
+    driver.sms -= 1
+    with pytest.raises(SystemExit, match=rf"wait for each other, on {driver.sms + 1} SMs; this GPU has {driver.sms}"):
+        harness.FolderRun(driver, folder, given)
+    torch_over(monkeypatch, folder, manifest)
+    compared = torch_module.compare(torch_module.register(folder)[kernel["group"]])
     assert compared is not None and 0 <= compared[0] <= compared[1] < 1e-3
 
 

@@ -94,12 +94,17 @@ def test_a_recurrence_may_lead_into_another(tmp_path: Path) -> None:
     assert set(covered) == {op.name for op in graph.operators} and len(plan.launches) < len(graph.operators) / 3
 
 
-def test_large_steps_stay_launches_of_their_own(tmp_path: Path) -> None:
-    """A block that goes on by itself would read a megabyte of weights in every step."""
-    plan = engine.fuse(layer(tmp_path, "LSTM", 6, 16, 256), target="a100")
-    assert all(len(group.program.statements) < 10 for group in plan.groups)
+def test_blocks_of_large_steps_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that goes on by itself would read a megabyte of weights in every step; on a CPU no threads meet."""
+    graph = layer(tmp_path, "LSTM", 6, 16, 256)
+    plan = engine.fuse(graph, target="a100")
+    assert plan.groups[-1].kind == "recurrence" and len(plan.launches) == 3
+    assert "recurrence" not in {group.kind for group in engine.fuse(graph, target="cpu").groups}
+    monkeypatch.setattr(planning, "with_recurrent_steps", lambda partition, before, fixed: partition)
+    alone = engine.fuse(graph, target="a100")
     # One kernel for a step: gates are used where they are made.
-    assert [group.kind for group in plan.groups][-2:] == ["stitched", "stitched"] and len(plan.launches) == 7
+    assert [group.kind for group in alone.groups][-2:] == ["stitched", "stitched"] and len(alone.launches) == 7
+    assert microseconds(plan) < microseconds(alone)
 
 
 def test_steps_of_many_rows_keep_their_tiles(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from engine.execution.statistics import SAME, compare, in_rounds
 from engine.measurements.nodes import OURS
 from tests.benchmarks.gpu_process import GpuProcess
 from tests.benchmarks.peers import PEERS
+from tests.fusion.test_recurrent_steps import layer
 from tests.semantics.single import write_model
 
 pytestmark = [
@@ -45,6 +46,16 @@ def test_counters_that_are_no_multiple_of_a_vector(tmp_path: Path) -> None:
     assert kernel.source.team > 1
     found = engine.measure(kernel)
     assert isinstance(found, Timing), found
+
+
+def test_blocks_that_all_meet(tmp_path: Path) -> None:
+    """Steps of an LSTM in one launch, beside as many launches."""
+    pytest.importorskip("pycuda", reason="PyCUDA is not installed: pip install pycuda")
+    graph = layer(tmp_path, "LSTM", 9, 16, 256)
+    (group,) = (one for one in engine.fuse(graph).groups if one.kind == "recurrence")
+    found = engine.measure(engine.compile(group))
+    assert isinstance(found, Timing), found
+    print(f"8 steps in one launch: {found.microseconds:.2f} us, {engine.predict(engine.compile(group))}")
 
 
 def test_a_kernel_against_itself_is_no_significant_change() -> None:

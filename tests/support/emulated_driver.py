@@ -51,6 +51,7 @@ def run_launch(
     source = CudaSource(
         (folder / kernel["file"]).read_text(encoding="utf-8"), entry, (grid[0], grid[1], grid[2]),
         (block[0], block[1], block[2]), launch["shared_bytes"], tuple(buffers), (), workspaces=tuple(workspaces),
+        resident=-(-grid[0] // launch["least_sms"]) if launch["least_sms"] > 1 else 0,
     )  # fmt: skip
     values = {b.array: operand.copy() for b, operand in zip(buffers, operands, strict=True) if b.read}
     run, outputs, masks = emulate(source, values, blocks=None if blocks is None else range(blocks))
@@ -66,11 +67,14 @@ class EmulatedDriver:
 
     Error = RuntimeError
     function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
-    Context = SimpleNamespace(
-        synchronize=lambda: None, get_device=lambda: SimpleNamespace(compute_capability=lambda: (9, 0))
-    )
+    device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="SMs")
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.sms = 132
+        device = SimpleNamespace(
+            compute_capability=lambda: (9, 0), get_attribute=lambda name: {"SMs": self.sms}[name]
+        )
+        self.Context = SimpleNamespace(synchronize=lambda: None, get_device=lambda: device)
         self.folder = folder
         self.kernels = {one["entry"]: kernel for kernel in manifest["kernels"] for one in kernel["launches"]}
         self.memory: list[np.ndarray] = []

@@ -24,6 +24,7 @@ from engine.suite.nodes import Size, SuiteRow
 from engine.suite.operators import model_of
 from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.statistics import rank_correlation
+from tests.fusion.test_recurrent_steps import layer
 from tests.kernels.stitched_programs import checked, group_norm, layernorm_backward, pooled_attention, stitched
 from tests.support.needs import needs_compiler
 from tests.support.work_fields import AFTERWARDS
@@ -64,6 +65,11 @@ def row(operator: str, kind: str, dtype: str = "float16", **sizes: Size) -> Call
     return made
 
 
+def recurrence(folder: Path) -> FusionGroup:
+    groups = engine.fuse(layer(folder, "LSTM", 4, 3, 128), target="a100").groups
+    return next(g for g in groups if g.kind == "recurrence")
+
+
 ROWS, COLUMNS, MMA, CORES = "lanes of a row", "warps of a column", "mma_m16n8k16_f16", "CUDA cores"
 CASES: Mapping[str, Case] = {
     "softmax": Case(model("softmax_96x512.onnx", "row reduction"), (ROWS, COLUMNS)),
@@ -78,6 +84,7 @@ CASES: Mapping[str, Case] = {
     ),
     "group norm": Case(lambda folder: stitched(group_norm()), ("one block for all parts",), 0.9, checked, OF_PARTS),
     "packed": Case(lambda folder: stitched(layernorm_backward()), ("parts of one launch",), 0.9, checked, OF_PARTS),
+    "recurrence": Case(recurrence, ("steps that meet",), 0.9, engine.check, OF_PARTS),
     "attention": Case(
         row("attention", "attention", batch=2, heads=2, queries=48, keys=96, head=32), (MMA, CORES)
     ),
@@ -135,9 +142,10 @@ def test_kernels_are_those_that_were_asked_for(case: tuple[Case, SearchProblem])
 
 def differences(chosen: Case, found: SearchProblem, task: Task, program: Program) -> dict[str, tuple[object, object]]:
     """Field of `Work` -> (what was known before, what the kernel does), where it is said to be known and differs."""
-    before, kernel = task.template.work(program), engine.compile(found.group, found.recipe_of(program))
-    names = [one.name for one in fields(Work) if one.name not in AFTERWARDS | chosen.estimated]
-    pairs = ((name, getattr(before, name), getattr(kernel.facts, name)) for name in names)
+    before, after = task.template.work(program), engine.compile(found.group, found.recipe_of(program)).facts
+    names = [one.name for one in fields(Work) if one.name not in AFTERWARDS | chosen.estimated | {"launches"}]
+    works = [(before, after), *zip(before.launches, after.launches, strict=True)]  # phases are works of their own
+    pairs = [(name, getattr(one, name), getattr(other, name)) for one, other in works for name in names]
     return {name: (one, other) for name, one, other in pairs if one != other}
 
 

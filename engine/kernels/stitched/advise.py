@@ -46,7 +46,8 @@ def stitch_group(group: FusionGroup, machine: Target) -> Advice:
     if isinstance(shape, str):
         return Advice("stitch", Scenario())
     share = _share(program, shape, machine)
-    return Advice("stitch", Scenario((*_online(program, shape), *_pins(program, shape), *share.entries(program))))
+    pins = pin_rows(program, shape, shape.rows)
+    return Advice("stitch", Scenario((*_online(program, shape), *pins, *share.entries(program))))
 
 
 def stitch_scenarios(group: FusionGroup, setting: Setting, compile_group: Compile) -> Advice:
@@ -126,11 +127,11 @@ def _online(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
         yield Entry((statement.name,), "", "rewrite", (ONLINE,), because=because)
 
 
-def _pins(program: TensorProgram, shape: Shape) -> Iterable[Entry]:
-    """An entry for each common axis: one loop around all statements, which blocks are made of."""
+def pin_rows(program: TensorProgram, shape: Shape, rows: Iterable[int]) -> Iterable[Entry]:
+    """An entry for each common axis, in this order: one loop around all statements, which blocks are made of."""
     everyone = tuple(s.name for s in program.statements)
     before = ""
-    for axis in shape.rows:
+    for axis in rows:
         names = tuple(dict.fromkeys(name for (_, name), its in shape.axes.items() if its == axis))
         because = f"all statements share {names[0]}, and no value goes from one of its points to another"
         yield Entry(everyone, f"after {before}" if before else "outermost", "pin", names, because=because)

@@ -37,7 +37,7 @@ class LogicError(Error):
     """The driver was called wrongly."""
 
 
-device_attribute = SimpleNamespace(L2_CACHE_SIZE="L2")
+device_attribute = SimpleNamespace(L2_CACHE_SIZE="L2", MULTIPROCESSOR_COUNT="SMs")
 function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
 
 
@@ -55,7 +55,7 @@ class Device:
         return Context()
 
     def get_attribute(self, name: str) -> int:
-        return {"L2": L2_BYTES}[name]
+        return {"L2": L2_BYTES, "SMs": 132}[name]
 
     def name(self) -> str:
         return "stand-in"

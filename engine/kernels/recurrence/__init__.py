@@ -1,0 +1,1 @@
+"""Steps of a recurrence in one launch, whose blocks all meet between them."""
