@@ -79,7 +79,7 @@ def _meetings_in_place_of_launches(work: Work, machine: Target) -> tuple[TermDoc
     """What phases of one launch take beside what as many launches take: a meeting in place of each further one."""
     if not work.meetings:
         return ()
-    spared = -work.meetings * (machine.launch_overhead.value + machine.ramp.value)
+    spared = -work.meetings * machine.empty_kernel
     meeting = work.meetings * meeting_seconds(work.blocks, machine)
     return (
         TermDoc("launches spared", spared * MICROSECONDS, "µs", f"{work.meetings} phases begin without one"),

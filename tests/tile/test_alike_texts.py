@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from engine.tile.nodes import Buffer
-from engine.tile.nodes.alike_texts import AlikeTexts, alike_runs
+from engine.tile.nodes.alike_texts import AlikeTexts, alike_runs, text_of
 from engine.tile.nodes.grid_phases import PHASE, GridPhases
 from engine.tile.nodes.operation import TileOp
 from engine.tile.nodes.writer import CudaWriter, RegisterForms
@@ -45,8 +45,9 @@ def writer(*changed: str) -> CudaWriter:
 
 def runs(*parts: str, may_grow: bool = True, keys: Sequence[object] = ()) -> list[AlikeTexts]:
     """Those of parts of lines, which ";;" divides."""
-    works = [(keys[n] if keys else None, [written(*part.split(";; "))]) for n, part in enumerate(parts)]
-    return alike_runs(writer(*ARRAYS[1:], "w"), works, may_grow)
+    out = writer(*ARRAYS[1:], "w")
+    texts = (text_of(out, [written(*part.split(";; "))]) for part in parts)
+    return alike_runs([(keys[n] if keys else None, text) for n, text in enumerate(texts)], may_grow)
 
 
 def once(*parts: str, may_grow: bool = True) -> list[str] | None:
@@ -61,7 +62,7 @@ def once(*parts: str, may_grow: bool = True) -> list[str] | None:
         (["x.load(i + 8)", "x.load(i + 16)", "x.load(i + 24)"], "x.load(i + (8 + phase * 8))"),
         (["x.load(i + 0)", "x.load(i + 5)"], "x.load(i + (phase * 5))"),
         (["x.load(9 - i)", "x.load(7 - i)", "x.load(5 - i)"], "x.load((9 + phase * -2) - i)"),
-        (["f(3, 10, 7)", "f(4, 10, 9)", "f(5, 10, 11)"], "f((3 + phase * 1), 10, (7 + phase * 2))"),
+        (["f(3, 10, 7)", "f(4, 10, 9)", "f(5, 10, 11)"], "f((3 + phase), 10, (7 + phase * 2))"),
         (["x.load(i)", "x.load(i)"], "x.load(i)"),
     ],
 )
@@ -155,10 +156,21 @@ def phases_of(*parts: str) -> list[str]:
     return [line.strip() for line in out.text]
 
 
-def test_alike_phases_are_a_loop_that_meets_before_all_but_the_first() -> None:
+def test_alike_phases_are_a_loop_that_meets_each_time() -> None:
+    """The first phase of all waits for nobody."""
     assert phases_of("f(8)", "f(16)", "f(24)") == [
-        "for (int phase = 0; phase < 3; ++phase) {", "if (phase > 0) {", "grid_barrier(arrivals, 0, phase, 2);", "}",
-        "f((8 + phase * 8))", "}",
+        "{", "f(8)", "}",
+        "for (int phase = 0; phase < 2; ++phase) {", "grid_barrier(arrivals, 0, (1 + phase), 2);",
+        "f((16 + phase * 8))", "}",
+    ]  # fmt: skip
+
+
+def test_phases_in_turn_are_a_loop_of_both() -> None:
+    assert phases_of("g(1)", "f(2)", "g(2)", "f(3)", "g(3)") == [
+        "{", "g(1)", "}",
+        "for (int phase = 0; phase < 2; ++phase) {",
+        "{", "grid_barrier(arrivals, 0, (1 + phase * 2), 4);", "f((2 + phase))", "}",
+        "{", "grid_barrier(arrivals, 0, (2 + phase * 2), 4);", "g((2 + phase))", "}", "}",
     ]  # fmt: skip
 
 
@@ -166,9 +178,9 @@ def test_a_loop_in_the_middle_counts_on() -> None:
     """One phase, two that are alike, one that is not: four phases, three meetings, numbered in order."""
     assert phases_of("g(x)", "f(8)", "f(9)", "f(x)") == [
         "{", "g(x)", "}",
-        "for (int phase = 0; phase < 2; ++phase) {", "grid_barrier(arrivals, 0, phase + 1, 3);",
-        "f((8 + phase * 1))", "}",
-        "grid_barrier(arrivals, 0, 3, 3);", "{", "f(x)", "}",
+        "for (int phase = 0; phase < 2; ++phase) {", "grid_barrier(arrivals, 0, (1 + phase), 3);",
+        "f((8 + phase))", "}",
+        "{", "grid_barrier(arrivals, 0, 3, 3);", "f(x)", "}",
     ]  # fmt: skip
 
 

@@ -75,19 +75,27 @@ class AlikeTexts:
             for (at, piece), by in self.growth.items():
                 if at == line:
                     start = f"{pieces[piece]} + " if pieces[piece] != "0" else ""
-                    pieces[piece] = f"({start}{part} * {by})"
+                    pieces[piece] = f"({start}{part}{f' * {by}' if by != 1 else ''})"
             text[line] = "".join(pieces)
         return text
 
 
-def alike_runs(
-    out: CudaWriter, parts: Sequence[tuple[Hashable, Sequence[TileOp]]], may_grow: bool = False
-) -> list[AlikeTexts]:
-    """The texts of parts, neighbours that are alike together.  parts: (what those together must share, operations)."""
+def text_of(out: CudaWriter, *bodies: Sequence[TileOp]) -> CudaWriter:
+    """What stands one level inside another text: operations, or, of several bodies, each in braces of its own."""
+    text = CudaWriter(out.buffers, out.forms, depth=out.depth + 1, extents=out.extents)
+    if len(bodies) == 1:
+        text.body(bodies[0])
+        return text
+    for body in bodies:
+        with text.block("{"):
+            text.body(body)
+    return text
+
+
+def alike_runs(parts: Sequence[tuple[Hashable, CudaWriter]], may_grow: bool = False) -> list[AlikeTexts]:
+    """The texts of parts, neighbours that are alike together.  parts: (what those together must share, text)."""
     runs: list[AlikeTexts] = []
-    for key, body in parts:
-        text = CudaWriter(out.buffers, out.forms, depth=out.depth + 1, extents=out.extents)
-        text.body(body)
+    for key, text in parts:
         if not (runs and runs[-1].key == key and runs[-1].take_in(text, may_grow)):
             runs.append(AlikeTexts(key, [text]))
     return runs

@@ -8,7 +8,7 @@ Products of one launch with as many columns differ in their arrays alone.
 from __future__ import annotations
 
 from engine.support.values import cached_property, value
-from engine.tile.nodes.alike_texts import AlikeTexts, alike_runs
+from engine.tile.nodes.alike_texts import AlikeTexts, alike_runs, text_of
 from engine.tile.nodes.operation import Body, TileOp
 from engine.tile.nodes.values import BLOCK
 from engine.tile.nodes.writer import CudaWriter
@@ -31,7 +31,7 @@ class BlockRanges(TileOp):
         return tuple(Body(body, blocks=blocks) for blocks, body in self.parts)
 
     def write(self, out: CudaWriter) -> None:
-        runs = alike_runs(out, self.parts)
+        runs = alike_runs([(blocks, text_of(out, body)) for blocks, body in self.parts])
         start = first = 0
         for number, run in enumerate(runs):
             blocks, is_last = self.parts[first][0], number == len(runs) - 1

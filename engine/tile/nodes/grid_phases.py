@@ -1,6 +1,6 @@
 """Phases of a launch between which all its blocks meet; neighbours that do the same are written once, as a loop.
 
-    h1 = f(h0); meet; h2 = f(h1); meet; h3 = f(h2)   ->   for (phase ...) { if (phase > 0) grid_barrier(...); ... }
+    h1 = f(h0);  meet, h2 = f(h1);  meet, h3 = f(h2)   ->   { h1 = f(h0) }  for (phase ...) { grid_barrier(...); ... }
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from engine.support.values import cached_property, value
 from engine.tensor.index import Index
-from engine.tile.nodes.alike_texts import AlikeTexts, alike_runs
+from engine.tile.nodes.alike_texts import AlikeTexts, alike_runs, text_of
 from engine.tile.nodes.control import GridBarrier
 from engine.tile.nodes.operation import Body, TileOp
 from engine.tile.nodes.writer import CudaWriter
@@ -17,6 +17,8 @@ from engine.tile.source import NOWHERE, Line
 
 PHASE = "phase"
 """The variable that counts phases that are written once."""
+IN_TURN = (1, 2, 3)
+"""How many kinds of phases may follow each other in turn."""
 
 
 @value(frozen=True, slots=True)
@@ -48,33 +50,21 @@ class GridPhases(TileOp):
         return cls((first, *phases), tuple(statements for _, statements in works))
 
     def write(self, out: CudaWriter) -> None:
-        number = 0
-        for run in alike_runs(out, [(None, work) for work in self.works], may_grow=True):
-            self._write_run(out, run, number)
-            number += len(run.texts)
+        for run in min((self._runs(out, every) for every in IN_TURN), key=_lines):
+            count = len(run.texts)
+            head = f"for (int {PHASE} = 0; {PHASE} < {count}; ++{PHASE}) {{" if count > 1 else "{"
+            with out.block(head, self.at):
+                for accessor in run.accessors(out, PHASE):
+                    out.line(accessor, self.at)
+                out.append(run.together(PHASE))
 
-    def _write_run(self, out: CudaWriter, run: AlikeTexts, number: int) -> None:
-        """Phases that are alike.  number: of the first of them."""
-        count = len(run.texts)
-        if count == 1:
-            if number:
-                self._write_meeting(out, Index((), number - 1))
-            with out.block("{", self.at):
-                out.append(run.texts[0])
-            return
-        with out.block(f"for (int {PHASE} = 0; {PHASE} < {count}; ++{PHASE}) {{", self.at):
-            out.extents[PHASE] = count
-            before = Index.of(PHASE) + (number - 1)
-            if number:
-                self._write_meeting(out, before)
-            else:
-                with out.block(f"if ({PHASE} > 0) {{", self.at):
-                    self._write_meeting(out, before)
-            for accessor in run.accessors(out, PHASE):
-                out.line(accessor, self.at)
-            out.append(run.together(PHASE))
+    def _runs(self, out: CudaWriter, every: int) -> list[AlikeTexts]:
+        """The first phase, then the others, so many together, as texts of which alike ones are one."""
+        first, *others = self.phases
+        rounds = [others[n : n + every] for n in range(0, len(others), every)]
+        return alike_runs([(None, text_of(out, *phases)) for phases in ([first], *rounds)], may_grow=True)
 
-    def _write_meeting(self, out: CudaWriter, number: Index) -> None:
-        barrier = self.phases[1][0]
-        assert isinstance(barrier, GridBarrier)
-        GridBarrier(barrier.counters, number, barrier.of, barrier.at).write(out)
+
+def _lines(runs: Sequence[AlikeTexts]) -> int:
+    """That are written of runs, with the braces of each."""
+    return sum(2 + len(run.texts[0].text) for run in runs)
