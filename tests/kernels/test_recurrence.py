@@ -146,7 +146,7 @@ def test_steps_are_cut_before_a_product_that_reads_what_the_step_made() -> None:
 @needs_compiler
 def test_steps_of_fewer_points_leave_blocks_idle() -> None:
     kernel = kernel_of(UNEVEN)
-    assert "    if (block < 400) {" in kernel.source.text and kernel.source.grid == (480, 1, 1)
+    assert "    if (block < 300) {" in kernel.source.text and kernel.source.grid == (400, 1, 1)
     assert [engine.check(kernel, level=level).status for level in ("source", "ptx")] == ["pass", "pass"]
 
 

@@ -60,7 +60,7 @@ LAYERS = (
     Layer("RNN", 160),
     Layer("LSTM", directions=2, attributes=(("direction", "bidirectional"),)),
 )
-UNEVEN = Layer("GRU", 300, 4, 4, directions=2, attributes=(("direction", "bidirectional"),))
+UNEVEN = Layer("GRU", 200, 3, 3, directions=2, attributes=(("direction", "bidirectional"),))
 """Gates and candidates have other numbers of points, and of blocks."""
 
 
