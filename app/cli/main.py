@@ -57,14 +57,23 @@ _GRACE = 1.5
 
 def main() -> None:
     """Entry point of `loomscope`."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, _end)
+    # nohup ignores SIGHUP.
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, _end)
     if os.environ.pop(ENDS_WITH_PARENT, ""):
         from engine.support.child_processes import end_with_parent
 
         end_with_parent()
-    sys.exit(output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED))
+    code = output.run(lambda: app(prog_name="loomscope"), PIPE_CLOSED)
+    for number in heard:  # it ends anyway: an exception in what runs at exit would be told with a traceback
+        signal.signal(number, _allow_grace)
+    sys.exit(code)
+
+
+def _allow_grace(number: int, frame: FrameType | None) -> None:
+    """SIGALRM ends the process after a while."""
+    signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -72,7 +81,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
     An exception that lands in a callback of a weak reference is lost: SIGALRM then ends the process.
     """
-    signal.setitimer(signal.ITIMER_REAL, _GRACE)
+    _allow_grace(number, frame)
     raise KeyboardInterrupt
 
 
