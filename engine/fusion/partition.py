@@ -129,11 +129,11 @@ class _EstimateJudge:
 
     def __init__(self, assessor: Assessor, times: GroupTimes) -> None:
         self._assessor, self._times = assessor, times
-        self._known: dict[tuple[CandidateKernel, int], bool] = {}
-        """By the first kernel alike, and the number of its parts."""
+        self._known: dict[tuple[CandidateKernel, ...], bool] = {}
+        """By the first kernels alike: the joined one, then its parts."""
 
     def __call__(self, parts: Sequence[CandidateKernel], whole: CandidateKernel) -> bool:
-        key = self._assessor.first(whole), len(parts)
+        key = tuple(map(self._assessor.first, (whole, *parts)))
         if key not in self._known:
             self._known[key] = self._pays(parts, whole)
         return self._known[key]
