@@ -16,7 +16,7 @@ from engine.kernels.general.mapping import map_threads
 from engine.kernels.general.paths import Nest, NestSequence, paths
 from engine.poly.nodes import Dependence
 from engine.tensor.nodes import TensorProgram
-from engine.tile.nodes import KernelConfig, TileProgram
+from engine.tile.nodes import Buffer, KernelConfig, TileProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,17 @@ def join(group: FusionGroup, parts: Sequence[TileProgram]) -> TileProgram:
     return replace(first, later=tuple(later), placements=placements, config=config)
 
 
+def with_workspaces(program: TensorProgram, buffers: Mapping[str, Buffer]) -> dict[str, Buffer]:
+    """Buffers of which what nobody gives to the kernel or takes from it is its own memory."""
+    known = {*program.inputs, *program.outputs}
+    passed = {n for n, b in buffers.items() if b.scope == "global"} - known
+    return {n: replace(b, scope="workspace") if n in passed else b for n, b in buffers.items()}
+
+
 def _as_launch(program: TensorProgram, tile: TileProgram, number: int) -> TileProgram:
     """A program of a part, with what passes between launches in workspaces."""
-    passed = {n for n, b in tile.buffers.items() if b.scope == "global"} - {*program.inputs, *program.outputs}
-    buffers = {n: replace(b, scope="workspace") if n in passed else b for n, b in tile.buffers.items()}
+    buffers = with_workspaces(program, tile.buffers)
+    passed = {n for n, b in buffers.items() if b.scope != tile.buffers[n].scope}
     own = tile.read & {*program.inputs}
     return replace(
         tile,
