@@ -82,9 +82,10 @@ def _meetings_in_place_of_launches(work: Work, machine: Target) -> tuple[TermDoc
     spared = -work.meetings * machine.empty_kernel
     meeting = work.meetings * meeting_seconds(work.blocks, machine)
     return (
-        TermDoc("launches spared", spared * MICROSECONDS, "µs", f"{work.meetings} phases begin without one"),
+        TermDoc("launches spared", spared * MICROSECONDS, "µs", f"{work.meetings} phases begin without one (assumed)"),
         TermDoc("meetings", meeting * MICROSECONDS, "µs",
-                f"{work.meetings} times, {work.blocks:,} blocks come to one counter in L2 and wait for all"),
+                f"{work.meetings} times, {work.blocks:,} blocks come to one counter in L2 and wait for all (assumed: 2 "
+                "latencies and a clock for each block)"),
     )  # fmt: skip
 
 

@@ -43,5 +43,5 @@ def team_seconds(size: float, target: Target, reads: int = 1) -> float:
 
 def meeting_seconds(blocks: int, target: Target) -> float:
     """Time in which all blocks of a launch meet at one counter in L2: what they stored is seen, their additions to the
-    counter come one in each cycle, and the last of them is seen."""
+    counter come one in each cycle, and the last of them is seen.  Assumed: no meeting was measured yet."""
     return 2 * target.dram_latency.value + blocks / target.clock.value
