@@ -97,6 +97,7 @@ ONNX: dict[str, tuple[Callable[[Path], Path], str]] = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", ONNX)
 def test_an_unusable_model_is_refused_by_name(name: str, tmp_path: Path) -> None:
     make, words = ONNX[name]

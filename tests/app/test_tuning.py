@@ -211,6 +211,7 @@ def empty(path: Path) -> None:
         file.execute(f"PRAGMA application_id = {APPLICATION}")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [

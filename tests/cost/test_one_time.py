@@ -102,7 +102,7 @@ def check(path: Path) -> None:
     assert reasons or "attention" not in {group.kind for group in plan.groups}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_kernel_of_a_small_model_has_one_time(name: str) -> None:
     check(ROOT / "resources" / "models" / f"{name}.onnx")

@@ -96,7 +96,7 @@ def moments(verb: str) -> list[float]:
     return [draw.uniform(0.05, 4.0) for _ in range(MOMENTS)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("verb", VERBS)
@@ -148,7 +148,7 @@ def start_and_die(how: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["os.kill(os.getpid(), 9)", "os._exit(0)", "sys.exit()", "os.abort()"])
 def test_a_childs_child_ends_as_well(how: str) -> None:
     group = start_and_die(how)

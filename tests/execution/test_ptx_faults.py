@@ -166,7 +166,7 @@ def test_compiled_code_is_right(name: str, kernels: Callable[[str], tuple[engine
         assert report.elements_compared > 0
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(12)
 @needs_nvrtc
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_fault_is_caught_with_its_lines(fault: Fault, kernels: Callable[[str], tuple[engine.Kernel, str]]) -> None:

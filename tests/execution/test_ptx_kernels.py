@@ -61,7 +61,7 @@ def assert_right(group: FusionGroup, recipe: engine.Recipe | None = None) -> eng
     return kernel
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("target", ["a100", "h200"])
 @pytest.mark.parametrize("path", shipped_models())
 def test_kernels_of_the_shipped_models(path: Path, target: str) -> None:

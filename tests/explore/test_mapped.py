@@ -117,6 +117,7 @@ def test_a_mapping_runs_as_ptx_without_spills(tmp_path: object) -> None:
     assert [compile_cuda(kernel.source.text, a).spill_bytes for a in ARCHITECTURES] == [0, 0]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("user", "outer", "because"),
     [

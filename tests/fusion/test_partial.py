@@ -166,6 +166,7 @@ WHOLE = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("case", WHOLE)
@@ -213,7 +214,7 @@ FEW = {
 
 @needs_compiler
 @needs_nvrtc
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", FEW)
 def test_a_kernel_of_few_blocks_falls_apart_where_two_are_quicker(case: str, tmp_path: Path) -> None:
     shape, axes, times = FEW[case]

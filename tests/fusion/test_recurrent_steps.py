@@ -34,6 +34,7 @@ def microseconds(plan: engine.FusionPlan) -> float:
     return sum(engine.predict(engine.compile(group)).microseconds * len(group.instances) for group in plan.groups)
 
 
+@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("kind", GATES)
 def test_small_steps_share_launches(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,7 @@ def test_a_group_without_is_refused_with_the_operator_and_the_figures(tmp_path: 
     assert not tried.legal and "242 values are alive at once" in tried.because
 
 
+@pytest.mark.few(1)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("nodes", "shape", "kind"),

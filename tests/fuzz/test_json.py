@@ -29,6 +29,7 @@ print(json.dumps([(one.case, one.result, one.detail) for one in outcomes]))
 KINDS = ("recipes", "akg", "workspaces")
 
 
+@pytest.mark.few(1)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("seed", "count"), [(0, 16), *(pytest.param(seed, 250, marks=pytest.mark.slow) for seed in range(1, 9))]

@@ -182,6 +182,7 @@ def test_what_is_written_out_is_what_onnx_runtime_computes(case: str, opset: int
         np.testing.assert_allclose(got, right, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @pytest.mark.parametrize(
     "case",

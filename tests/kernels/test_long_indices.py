@@ -50,6 +50,7 @@ def test_smaller_arrays_have_no_long_index(tmp_path: Path) -> None:
     assert "i64" not in engine.compile(group).source.text
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ EVERY_LAYER = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.t
 TARGETS = pytest.mark.parametrize("gpu", ["a100", "h100"])
 
 
+@pytest.mark.few(4)
 @TARGETS
 @EVERY_LAYER
 def test_several_steps_are_one_launch(layer: Layer, gpu: str) -> None:

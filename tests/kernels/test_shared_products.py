@@ -39,6 +39,7 @@ def plan_of(
     return engine.fuse(engine.load(write_model(folder / "p.onnx", nodes, inputs, outputs)), target="a100")
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

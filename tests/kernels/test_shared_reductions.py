@@ -125,6 +125,7 @@ def test_blocks_share_a_row_though_their_number_does_not_divide_it(tmp_path: Pat
     assert engine.predict(kernel).microseconds < 1.1 * least * MICROSECONDS
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", CASES)
 def test_every_program_is_a_kernel_of_its_own(case: str, tmp_path: Path) -> None:
     """Also where several numbers of blocks come to the same parts."""
@@ -136,6 +137,7 @@ def test_every_program_is_a_kernel_of_its_own(case: str, tmp_path: Path) -> None
         assert len(set(configs)) == len(configs) > 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("parts", [16, 49])
 @pytest.mark.parametrize("case", ["full sum", "columns", "log of the sum"])
 def test_work_is_that_of_the_kernel(case: str, parts: int, tmp_path: Path) -> None:
@@ -151,6 +153,7 @@ def test_work_is_that_of_the_kernel(case: str, parts: int, tmp_path: Path) -> No
         assert getattr(told, name) == pytest.approx(getattr(counted, name), rel=0.05), name
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", CASES)
 def test_no_thread_waits_for_many_parts(case: str, tmp_path: Path) -> None:
     """What a thread of the last block reads is under way at once, by default and in every program of the space."""

@@ -106,6 +106,7 @@ def test_rows_one_behind_the_other_have_lanes_that_read_side_by_side(tmp_path: P
     assert kernel.tile.constants["SHARERS"] * kernel.tile.constants["VECTOR"] < 2 * columns
 
 
+@pytest.mark.few(1)
 @needs_shared
 @pytest.mark.parametrize("name", ["mobilenet_v2_b1", "efficientnet_b0_b1_ts17", "convnext_tiny_b1"])
 def test_depthwise_convolutions_of_real_models(name: str) -> None:

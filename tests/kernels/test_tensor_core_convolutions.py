@@ -28,7 +28,7 @@ CONVOLUTIONS: list[tuple[Shape, Shape, dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(
@@ -63,6 +63,7 @@ TRANSPOSED: list[tuple[Shape, Shape, dict[str, object]]] = [
 ]
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @pytest.mark.parametrize(("image", "weight", "attributes"), TRANSPOSED, ids=["2-D", "grouped", "1-D", "3-D"])
 def test_transposed_convolutions(image: Shape, weight: Shape, attributes: dict[str, object], tmp_path: Path) -> None:

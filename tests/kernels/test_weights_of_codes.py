@@ -93,6 +93,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("name", CASES)
@@ -141,6 +142,7 @@ def nbits_product(
     return group
 
 
+@pytest.mark.few(3)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("zero", ["none", "codes", "numbers"])
@@ -185,6 +187,7 @@ def test_weights_of_bfloat16_are_those_of_double_precision(case: Weights, tmp_pa
     np.testing.assert_allclose(got, expected, rtol=2**-8, atol=2**-8 * np.abs(expected).max())
 
 
+@pytest.mark.few(4)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(
@@ -204,6 +207,7 @@ def test_every_configuration_is_right_at_both_levels(name: str, lines: tuple[str
         assert checked.status == "pass", (level, checked.message)
 
 
+@pytest.mark.few(2)
 @needs_compiler
 @pytest.mark.parametrize(
     "name", ["uint4 in blocks of 32", "int4 in blocks of 16, ragged", "uint4 of float32", "int8 along depths"]
@@ -215,6 +219,7 @@ def test_the_work_is_what_is_counted(name: str, tmp_path: Path) -> None:
     assert isinstance(row, work.Row) and row.left == {}, row
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rows", "groups"), [(16, 1), (4096, 1), (16384, 2)])
 def test_the_estimate_says_whether_weights_are_taken_apart_once_or_by_every_block(
     rows: int, groups: int, tmp_path: Path

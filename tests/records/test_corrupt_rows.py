@@ -48,6 +48,7 @@ def read_all(path: Path) -> None:
         list(store.trials("predicted"))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -17,6 +17,7 @@ NORMAL = 200
 """Graphs in the normal run."""
 
 
+@pytest.mark.few(80)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_each_family_is_tuned_end_to_end_at_a_published_size(name: str, tmp_path
     assert tuned_and_checked(load(row, tmp_path), tmp_path, 8)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", SMALL)
 def test_what_the_advisers_chose_is_a_program_and_makes_their_kernel(family: str, tmp_path: Path) -> None:
     operator, sizes, _ = SMALL[family]

@@ -95,6 +95,7 @@ def test_the_mapping_that_a_person_asks_for_is_the_only_one() -> None:
     assert [task.name for task in found(group, wish).tasks] == [MMA]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("file", "kind", "wish", "dimension"),
     [

@@ -99,6 +99,7 @@ def by_runtime(path: Path, x: np.ndarray) -> list[np.ndarray]:
     return [np.asarray(one) for one in onnxruntime.InferenceSession(path).run(None, {"x": x})]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", MODELS)
 def test_a_model_runs_with_its_host(case: str, tmp_path: Path) -> None:
     """Nothing is unsupported, every group is right at assumed sizes, and the whole at those that the data decide."""

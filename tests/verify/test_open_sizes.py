@@ -97,6 +97,7 @@ def test_sizes_that_nothing_bounds_are_asked_for(case: str, tmp_path: Path) -> N
     assert any(name in {one.name for one in step.decisions} for step in graph.host.values())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", MODELS)
 def test_a_model_runs_at_the_sizes_of_its_data(case: str, tmp_path: Path) -> None:
     """Every group at the given sizes; the whole at those that the data decide, beside ONNX Runtime."""
