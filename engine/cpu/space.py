@@ -149,8 +149,9 @@ def _product_task(kernel: CpuKernel, template: ProductPrograms) -> Task:
     total = math.prod(map(len, dimensions.values()))
     because = "its sums, columns and row take more registers than there are, or a block is larger than what it divides"
     dropped = Dropped("registers and sizes", because, total - len(programs), "")
-    funnel = promising(Funnel(total, (dropped,), tuple(programs)), template.rank, [stands] if stands else [])
-    return Task(template.name, dimensions, funnel, (), template)
+    times = {program: template.rank(program) for program in programs}
+    funnel = promising(Funnel(total, (dropped,), tuple(programs)), times, [stands] if stands else [])
+    return Task(template.name, dimensions, funnel, (), template, times)
 
 
 def _parts(size: int) -> list[int]:

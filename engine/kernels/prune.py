@@ -6,15 +6,16 @@ code is generated counts: threads, shared memory, estimated registers, the grid,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from engine.cost.alcop import allowed_registers
 from engine.cost.nodes import Work
 from engine.documents.units import kib
+from engine.kernels.large_spaces import programs_of
 from engine.kernels.nodes import Kernel
+from engine.kernels.sieve import Sieve
 from engine.kernels.sketch_rules import Situation, sketch
 from engine.kernels.space import Dropped, Funnel, KernelTemplate, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
@@ -42,71 +43,41 @@ class PruningRule:
     """Why nothing else would do."""
 
 
-class Named(Protocol):
-    """A rule as a funnel counts it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def because(self) -> str: ...
-
-
-Broken = Callable[[Program], tuple[Named, str] | None]
-"""The first rule that a program breaks, and how; None where it keeps all."""
-
-
 def first(checks: Sequence[PruningRule], program: Program) -> tuple[PruningRule, str] | None:
     """The first check that a program breaks, and how; None where it keeps all."""
     return next(((check, how) for check in checks if (how := check.broken(program))), None)
 
 
-def prune(points: Iterable[Program], rules: Sequence[Named], broken: Broken) -> Funnel:
-    """Drop every program that breaks a rule; each counts for the one that `broken` names."""
-    counts = {rule.name: 0 for rule in rules}
-    examples: dict[str, str] = {}
-    left: list[Program] = []
-    for program in points:
-        found = broken(program)
-        if found is None:
-            left.append(program)
-            continue
-        rule, how = found
-        counts[rule.name] += 1
-        if rule.name not in examples:
-            examples[rule.name] = f"{program}: {how}"
-    dropped = tuple(Dropped(r.name, r.because, counts[r.name], examples.get(r.name, "")) for r in rules)
-    return Funnel(len(left) + sum(counts.values()), dropped, tuple(left))
-
-
-def promising(funnel: Funnel, rank: Callable[[Program], float], kept: Collection[Program]) -> Funnel:
+def promising(funnel: Funnel, times: Mapping[Program, float], kept: Collection[Program]) -> Funnel:
     """Drop what a model promises far more time than the best of the same mapping; KEPT_ANYWAY stay whatever it says.
 
-    rank: modelled microseconds.  kept: programs that stay whatever it says, as the one that the advisers chose.
+    times: modelled microseconds of each program.  kept: programs that stay whatever it says, as the one that the
+    advisers chose.
     """
-    times = {program: rank(program) for program in funnel.left}
-    if len(times) <= KEPT_ANYWAY:
+    if len(funnel.left) <= KEPT_ANYWAY:
         return funnel
-    ranked = sorted(times.values())
+    ranked = sorted(times[program] for program in funnel.left)
     limit = max(FAR_FROM_BEST * ranked[0], ranked[KEPT_ANYWAY - 1])
     left = tuple(program for program in funnel.left if times[program] <= limit or program in kept)
     slow = next((program for program in funnel.left if times[program] > limit and program not in kept), None)
     example = f"{slow}: {times[slow]:.3g} us promised, {ranked[0]:.3g} us of the best" if slow else ""
     because = f"the model is seldom off by more than {FAR_FROM_BEST:g} here, and {KEPT_ANYWAY} stay whatever it says"
-    return Funnel(funnel.total, (*funnel.dropped, Dropped(PROMISE, because, len(times) - len(left), example)), left)
+    gone = Dropped(PROMISE, because, len(funnel.left) - len(left), example)
+    return Funnel(funnel.total, (*funnel.dropped, gone), left)
 
 
 def make_task(
     template: Template, situation: Situation, checks: Sequence[PruningRule], kernel: Kernel, machine: Target
 ) -> Task:
-    """Every program that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
+    """The programs that the rules open of a mapping, but those that break a check: the family's own, cheapest first,
     then what a launch may ask of a GPU, then what a person decided for `kernel`."""
     made, applied = sketch(situation)
     # Several checks in a row ask for the figures of one program: the last one's are kept.
     assert isinstance(template, KernelTemplate), "what a launch asks of a GPU is figures of its work"
     rules = (*checks, *resource_checks(lru_cache(1)(template.work), machine), user_check(template, kernel))
-    funnel = prune(made.points(), rules, lambda program: first(rules, program))
-    return Task(template.name, made.dimensions, funnel, applied, template)
+    sieve = Sieve(rules, lambda program: first(rules, program))
+    funnel, times = programs_of(made, sieve, template.rank, template.program_of(kernel))
+    return Task(template.name, made.dimensions, funnel, applied, template, times)
 
 
 # Rules of every family

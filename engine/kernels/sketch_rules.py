@@ -56,6 +56,22 @@ class Sketch:
         for values in itertools.product(*self.dimensions.values()):
             yield Program(self.mapping, tuple(zip(names, values, strict=True)))
 
+    def point(self, number: int) -> Program:
+        """The combination that `points` has at a place, without those before it."""
+        values: list[tuple[str, Value]] = []
+        for name, choices in reversed(list(self.dimensions.items())):
+            number, at = divmod(number, len(choices))
+            values.append((name, choices[at]))
+        return Program(self.mapping, tuple(reversed(values)))
+
+    def neighbours(self, program: Program) -> Iterator[Program]:
+        """The programs that differ from one in the value of a single dimension."""
+        values = program.values
+        for at, (name, value) in enumerate(values):
+            for other in self.dimensions[name]:
+                if other != value:
+                    yield Program(self.mapping, (*values[:at], (name, other), *values[at + 1 :]))
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:

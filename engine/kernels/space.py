@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.cost.estimate import estimate_microseconds
@@ -113,6 +113,8 @@ class Task:
     applied: tuple[Applied, ...]
     """What each rule of the table opened."""
     template: Template
+    promised: Mapping[Program, float] = field(default_factory=dict)
+    """Modelled microseconds of programs, where they are known already."""
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -121,7 +123,8 @@ class Task:
 
     def rank(self, program: Program) -> float:
         """The time that a model promises a program before it is compiled, in microseconds."""
-        return self.template.rank(program)
+        known = self.promised.get(program)
+        return self.template.rank(program) if known is None else known
 
     def accesses(self, program: Program) -> tuple[int, int]:
         """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""
@@ -144,7 +147,7 @@ class Task:
         )
         work = self._work(program)
         known = tuple(_log(getattr(work, name)) for name in RESOURCE_NAMES) if work else ()
-        return (*chosen, *known, _log(self.template.rank(program)))
+        return (*chosen, *known, _log(self.rank(program)))
 
 
 def _log(number: float) -> float:

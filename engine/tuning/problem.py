@@ -11,8 +11,9 @@ from engine.cpu.space import cpu_tasks
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.families import family_of
 from engine.kernels.general.family import GENERAL_FAMILY
+from engine.kernels.large_spaces import UNSEEN
 from engine.kernels.nodes import Kernel
-from engine.kernels.space import Program, Refused, Task
+from engine.kernels.space import Dropped, Program, Refused, Task
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.recipe import Recipe
 from engine.scheduling.nodes import HONOURED
@@ -113,11 +114,16 @@ def _tasks(group: FusionGroup, kernel: Kernel) -> tuple[tuple[Task, ...], tuple[
 
 def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:
     total = sum(task.funnel.total for task in tasks)
-    worst = max((d for task in tasks for d in task.funnel.dropped), key=lambda dropped: dropped.count)
+    worst = max((_most_dropped(task) for task in tasks), key=lambda dropped: dropped.count)
     reason = f"no program is left of {total:,}: {worst.rule} drops {worst.count:,}"
     return Unsupported("tune", group.name, reason, worst.example)
 
 
 def _dropped_most(task: Task) -> str:
-    worst = max(task.funnel.dropped, key=lambda dropped: dropped.count)
+    worst = _most_dropped(task)
     return f"no program is left of {task.funnel.total:,}: {worst.rule} drops {worst.count:,} ({worst.example})"
+
+
+def _most_dropped(task: Task) -> Dropped:
+    """What the rule that drops most says; programs that were not looked at broke none."""
+    return max((d for d in task.funnel.dropped if d.rule != UNSEEN), key=lambda dropped: dropped.count)

@@ -131,7 +131,8 @@ def space_of(record: Recorded) -> Iterator[tuple[Task, dict[Program, float]]]:
         whole = WholeSpace(record.row, RECORDED, record.mapping)
         times = {replace(program, mapping=whole.task.name): time for program, time in record.times.items()}
         dimensions = {name: tuple(sorted({p.number(name) for p in times})) for name, _ in next(iter(times)).values}
-        funnel = promising(Funnel(len(times), (), tuple(times)), whole.template.rank, ())
+        promised = {program: whole.template.rank(program) for program in times}
+        funnel = promising(Funnel(len(times), (), tuple(times)), promised, ())
         yield Task(whole.task.name, dimensions, funnel, (), whole.template), times
 
 

@@ -134,9 +134,8 @@ def narrow(task: Task, choices: Mapping[str, tuple[Value, ...]], kernel: Kernel)
     """A mapping with these choices of each dimension in place of its own, pruned as a search prunes it."""
     template = task.template
     assert isinstance(template, GemmTemplate), "every mapping of a product has tiles"
-    return replace(
-        task, dimensions=choices, funnel=funnel_of(template, Sketch(task.name, choices).points(), kernel)
-    )
+    funnel, times = funnel_of(template, Sketch(task.name, choices), kernel)
+    return replace(task, dimensions=choices, funnel=funnel, promised=times)
 
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:

@@ -184,6 +184,7 @@ def test_everything_dropped_says_by_which_rule() -> None:
     assert [(d.rule, d.count) for d in funnel.dropped if d.count] == [("stages", 3)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("row", "mappings"), [("gta/gemm-256x1024x256", 1), ("gta/conv2d-C1-b1", MOST_MAPPINGS)])
 def test_what_is_left_is_compiled_as_asked(row: str, mappings: int) -> None:
     kernel, found = kernel_of(row), problem_of(row)
@@ -211,9 +212,11 @@ def test_what_is_promised_far_more_time_is_dropped_but_not_the_advisers_choice()
     points = [Program("a mapping", (("n", n),)) for n in range(1, 201)]
     funnel = Funnel(300, (), tuple(points))
     slowest = points[-1]
-    made = promising(funnel, lambda program: float(program.number("n")), (slowest,))
+    promised = {program: float(program.number("n")) for program in points}
+    made = promising(funnel, promised, (slowest,))
     assert made.left == (*points[:KEPT_ANYWAY], slowest)
     assert (made.total, made.dropped[-1].rule, made.dropped[-1].count) == (300, PROMISE, 200 - KEPT_ANYWAY - 1)
-    assert promising(funnel, lambda program: 1 + program.number("n") / 400, ()).left == tuple(points)
+    near = {program: 1 + program.number("n") / 400 for program in points}
+    assert promising(funnel, near, ()).left == tuple(points)
     few = Funnel(KEPT_ANYWAY, (), tuple(points[:KEPT_ANYWAY]))
-    assert promising(few, lambda program: float(program.number("n")), ()) is few
+    assert promising(few, promised, ()) is few

@@ -21,8 +21,10 @@ from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile
 from engine.kernels.gemm.tiles import MOST_CORE_STAGES, MOST_STAGES, SLICES, SPLITS
 from engine.kernels.gemm.work import work
+from engine.kernels.large_spaces import programs_of
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import Named, PruningRule, first, promising, prune, user_check
+from engine.kernels.prune import PruningRule, first, promising, user_check
+from engine.kernels.sieve import Named, Sieve
 from engine.kernels.sketch_rules import (
     CACHE_READ,
     CROSS_THREAD,
@@ -33,6 +35,7 @@ from engine.kernels.sketch_rules import (
     TILING,
     Choices,
     Situation,
+    Sketch,
     sketch,
 )
 from engine.kernels.space import Funnel, Program, Task, Value
@@ -212,24 +215,32 @@ def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     """
     now = template.program_of(kernel)
     made, applied = sketch(situation(template, template.config(now) if now else None))
-    return Task(template.name, made.dimensions, funnel_of(template, made.points(), kernel), applied, template)
+    funnel, times = funnel_of(template, made, kernel)
+    return Task(template.name, made.dimensions, funnel, applied, template, times)
 
 
-def funnel_of(template: GemmTemplate, points: Iterable[Program], kernel: Kernel) -> Funnel:
-    """What a search tries of these programs of a mapping, and what drops the others; `kernel` as for `task_of`."""
+def funnel_of(template: GemmTemplate, made: Sketch, kernel: Kernel) -> tuple[Funnel, Mapping[Program, float]]:
+    """What a search tries of these programs of a mapping with the time promised of each, and what drops the others;
+    `kernel` as for `task_of`."""
     now = template.program_of(kernel)
-    funnel = prune_programs(template, points, (user_check(template, kernel),))
+    sieve = _sieve(template, (user_check(template, kernel),))
+    funnel, times = programs_of(made, sieve, template.rank, now)
     if min(template.problem.widths) * template.problem.element_bytes < SMALLEST_COPY:
-        return funnel
-    return promising(funnel, template.rank, () if now is None else (now,))
+        return funnel, times
+    return promising(funnel, times, () if now is None else (now,)), times
 
 
-def prune_programs(template: GemmTemplate, points: Iterable[Program], checks: Sequence[PruningRule] = ()) -> Funnel:
+def prune_programs(template: GemmTemplate, points: Iterable[Program]) -> Funnel:
     """What of these programs is worth generating code for."""
+    sieve = _sieve(template, ())
+    return sieve.funnel(filter(sieve.passes, points))
+
+
+def _sieve(template: GemmTemplate, checks: Sequence[PruningRule]) -> Sieve:
     problem, machine = template.problem, template.machine
 
     def find_broken(program: Program) -> tuple[Named, str] | None:
         found = first_broken(problem, template.config(program), machine, SEARCH_LIMITS)
         return found or first(checks, program)
 
-    return prune(points, (*SEARCH_LIMITS, *checks), find_broken)
+    return Sieve((*SEARCH_LIMITS, *checks), find_broken)

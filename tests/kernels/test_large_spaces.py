@@ -1,0 +1,86 @@
+"""Spaces that are too large to be looked at whole: what is found of them, and that it costs no more for their size."""
+
+from __future__ import annotations
+
+import math
+import random
+import tracemalloc
+
+import pytest
+
+from engine.kernels.large_spaces import EXPANDED, UNSEEN, WHOLE, programs_of
+from engine.kernels.prune import PruningRule, first
+from engine.kernels.sieve import Sieve
+from engine.kernels.sketch_rules import Sketch
+from engine.kernels.space import Funnel, Program
+
+ODD = PruningRule("odd", lambda p: "" if p.number("a") % 2 == 0 else "it is odd", "only even ones are kernels")
+
+
+def space(choices: int, dimensions: int = 4) -> Sketch:
+    return Sketch("a mapping", {name: tuple(range(choices)) for name in "abcdefgh"[:dimensions]})
+
+
+def rank_of(seed: int, made: Sketch) -> dict[str, list[float]]:
+    """Made-up times of each value of each dimension: smooth, with a minimum anywhere."""
+    draw = random.Random(seed)
+    best = {name: draw.choice(choices) for name, choices in made.dimensions.items()}
+    return {
+        name: [1 + abs(n - int(best[name])) / len(choices) for n in range(len(choices))]
+        for name, choices in made.dimensions.items()
+    }
+
+
+def look_at(made: Sketch, seed: int = 0, now: Program | None = None) -> tuple[Funnel, dict[Program, float], float]:
+    """What is found, and the least time of all programs."""
+    times = rank_of(seed, made)
+    sieve = Sieve((ODD,), lambda program: first((ODD,), program))
+    found = programs_of(made, sieve, lambda p: math.prod(times[n][p.number(n)] for n, _ in p.values), now)
+    least = math.prod(min(t[::2] if name == "a" else t) for name, t in times.items())
+    return *found, least
+
+
+def test_a_small_space_is_looked_at_whole() -> None:
+    funnel, times, least = look_at(space(8))
+    assert funnel.total == 8**4 == WHOLE and len(funnel.left) == len(times) == 8**4 // 2
+    assert [(d.rule, d.count) for d in funnel.dropped] == [("odd", 8**4 // 2)]
+    assert min(times.values()) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("choices", "dimensions"), [(9, 4), (20, 4), (10, 8)])
+def test_the_best_of_a_large_one_is_found(choices: int, dimensions: int, seed: int) -> None:
+    made = space(choices, dimensions)
+    funnel, times, least = look_at(made, seed)
+    assert funnel.total == len(made) == len(funnel.left) + sum(d.count for d in funnel.dropped)
+    assert len(times) == len(set(funnel.left)) and all(p.number("a") % 2 == 0 for p in funnel.left)
+    assert len(times) <= WHOLE + 1 + EXPANDED * dimensions * choices
+    assert next(d.count for d in funnel.dropped if d.rule == UNSEEN) > 0
+    assert min(times.values()) == pytest.approx(least)
+
+
+def test_the_kernels_own_program_is_a_member_and_what_is_found_is_the_same_each_time() -> None:
+    made = space(20)
+    now = Program("a mapping", (("a", 18), ("b", 19), ("c", 0), ("d", 7)))
+    foreign = Program("a mapping", (("a", 18), ("b", 20), ("c", 0), ("d", 7)))
+    assert now in look_at(made, now=now)[1] and foreign not in look_at(made, now=foreign)[1]
+    assert now not in look_at(made)[1], "the sample has it anyway: the first line shows nothing"
+    assert look_at(made)[0] == look_at(made)[0]
+
+
+def test_points_by_number_and_neighbours() -> None:
+    made = Sketch("m", {"a": (1, 2, 3), "word": ("x", "y"), "b": (7,)})
+    assert [made.point(n) for n in range(len(made))] == list(made.points())
+    near = [str(p) for p in made.neighbours(made.point(0))]
+    assert near == ["m: a 2, word x, b 7", "m: a 3, word x, b 7", "m: a 1, word y, b 7"]
+
+
+def test_memory_does_not_grow_with_the_space() -> None:
+    """A hundred million programs take what a hundred thousand take."""
+    peaks = []
+    for dimensions in (5, 8):
+        tracemalloc.start()
+        look_at(space(10, dimensions))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 3 * peaks[0], "a program of eight dimensions is larger than one of five"
