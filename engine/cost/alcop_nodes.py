@@ -54,6 +54,8 @@ class GemmProblem:
     """Products of one first factor whose columns are the n: each has as many of a tile's and of a part's."""
     sources: tuple[tuple[Source, ...], tuple[Source, ...]] = ((), ())
     """What each operand is computed from, where it is one of codes; () where its elements are copied as they are."""
+    takes_thirds: bool = False
+    """Whether a tile may have three times a power of two rows."""
     rounds: int = 1
     """Times that all k depths are walked for one tile: points of the summed loops around them."""
 

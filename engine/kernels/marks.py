@@ -179,6 +179,12 @@ def power_up_to(limit: int) -> Fit:
     return lambda asked: 1 << (min(asked, limit).bit_length() - 1)
 
 
+def nearest_of(sizes: Iterable[int]) -> Fit:
+    """The one of some sizes that is nearest to the number; of two as near the smaller."""
+    offered = sorted(sizes)
+    return lambda asked: min(offered, key=lambda size: abs(size - asked))
+
+
 def nearest_power(least: int, most: int) -> Fit:
     """The power of two between two others that is nearest to the number; of two as near the smaller."""
     below = power_up_to(most)

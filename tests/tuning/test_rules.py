@@ -86,7 +86,7 @@ def test_rules_open_choices_and_say_why() -> None:
     assert len(made) == len(set(made.points())) == said[-1].opened
     opened = {t.rule: t.opened for t in said}
     assert opened["add cache read"] == 4 * 6
-    assert opened["partial multi-level tiling"] == opened["multi-level tiling"] * 81
+    assert opened["partial multi-level tiling"] == opened["multi-level tiling"] * 4 * 3 * 3 * 3
     assert opened["place main"] == 3 * opened["partial multi-level tiling"]
     assert all(t.because for t in said)
 

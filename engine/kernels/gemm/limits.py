@@ -193,16 +193,34 @@ LIMITS = (
 
 
 def _shape(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
-    if not problem.unit:
-        return _core_shape(config, MOST_COLUMNS if problem.has_whole_rows else CORE_BLOCK)
+    uneven = _uneven(problem, config)
+    if uneven or not problem.unit:
+        return uneven or _core_shape(config, MOST_COLUMNS if problem.has_whole_rows else CORE_BLOCK)
     sizes = [(size, BLOCKS, "a block") for size in config.block[:2]]
     sizes += [(size, WARPS, "a warp") for size in config.part] + [(config.block[2], DEPTHS, "a tile's depth")]
     for size, (least, most), what in sizes:
-        if not least <= size <= most or size & (size - 1):
-            return f"{size} of {what}, kernels take powers of two from {least} to {most}"
+        if not least <= size <= most:
+            return f"{size} of {what}, kernels take {least} to {most}"
     if config.parts > MAX_WARPS:
         return f"{config.parts} warps, a block has up to {MAX_WARPS}"
     return ""
+
+
+def _uneven(problem: GemmProblem, config: GemmConfig) -> str:
+    """Sides that are no powers of two, nor three times one where that may be; parts share them in powers of two."""
+    for n, (side, part) in enumerate(zip(config.block, config.part, strict=False)):
+        takes_third = n == 0 and problem.takes_thirds and config.slices == 1
+        if not is_tile_size(side, takes_third):
+            return f"{side} of a block, kernels take powers of two{' and three times one' if takes_third else ''}"
+        if side % part == 0 and not is_tile_size(side // part):
+            return f"{side // part} parts beside each other, a tile has a power of two of them"
+    depth = config.block[2]
+    return "" if is_tile_size(depth) else f"{depth} depths, kernels take powers of two"
+
+
+def is_tile_size(size: int, takes_third: bool = False) -> bool:
+    """Whether a side may be so long: a power of two or, where that may be, three times one."""
+    return size.bit_count() == 1 or (takes_third and size % 3 == 0 and (size // 3).bit_count() == 1)
 
 
 def _core_shape(config: GemmConfig, widest: int) -> str:

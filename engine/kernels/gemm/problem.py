@@ -85,8 +85,22 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: tup
         finish=(max(0, flops - 2 * count * k * rounds) / count, special / count),
         has_whole_rows=axes.has_whole_rows,
         siblings=siblings,
+        takes_thirds=takes_thirds(program, outer),
         rounds=rounds,
     )
+
+
+def takes_thirds(program: TensorProgram, outer: tuple[str, ...] = ()) -> bool:
+    """See `GemmProblem.takes_thirds`: where nothing shares the rows of a tile in powers of two.
+
+    In shared memory the depths must lie beside each other: what does is permuted within a power of two of bytes on
+    tensor cores, and read as vectors on CUDA cores.  So are the columns of results.
+    """
+    axes = gemm_axes(program, outer)
+    if axes is None or axes.has_whole_rows or axes.siblings > 1:
+        return False
+    first, second = reaches(program, outer)
+    return not (first.sources or second.sources) and first.along_side == 1 and first.singly_along_depth
 
 
 @kept_with

@@ -16,11 +16,12 @@ from engine.kernels.gemm.limits import (
     DEPTHS,
     WARPS,
     exchanged_bytes,
+    is_tile_size,
     most_core_threads,
 )
-from engine.kernels.gemm.problem import CORE
+from engine.kernels.gemm.problem import CORE, takes_thirds
 from engine.kernels.gemm.split_k import shared_out
-from engine.kernels.marks import Marks, divisor_of, nearest_power, power_up_to
+from engine.kernels.marks import Marks, divisor_of, nearest_of, nearest_power, power_up_to
 from engine.scheduling.nodes import Member
 from engine.target import Target
 from engine.target.hardware import MAX_WARPS, WARP
@@ -54,13 +55,14 @@ def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks, machine: Target) -> 
     """As many threads as a block may have, and for every thread a share of the copies."""
     marks.refuse(_ON_CUDA_CORES)
     free, loop = gemm.free, gemm.loop.members
+    thirds = (takes_thirds(gemm.program, gemm.axes.outer), False)
     blocks, threads = [], []
     whole = _row_tile(gemm, marks, 1) if gemm.has_whole_rows else 0
     for side, members in enumerate(free):
         least = max(1, WARP // whole) if whole else 1  # the lanes of whole warps share rows
-        block = whole if side == 1 and whole else marks.power("block", 64, CORE_BLOCK, members, least)
+        block = whole if side == 1 and whole else _block(marks, (least, CORE_BLOCK), members, thirds[side])
         blocks.append(block)
-        threads.append(marks.power("thread", max(4, block // 16), min(CORE_PART, block), members))
+        threads.append(_part(marks, "thread", max(4, block // 16), (1, min(CORE_PART, block)), (block, members)))
     depth = marks.power("tile", 16, CORE_DEPTH, loop, max(1, WARP // min(blocks)) if whole else 1)
     most = most_core_threads((blocks[0], blocks[1], depth))
     while _parts(blocks, threads) > most:
@@ -81,15 +83,16 @@ def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks, machine: Target) -> 
 def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
     """Whole fragments to a warp, and no more warps than a block may have."""
     marks.refuse(_ON_TENSOR_CORES)
+    thirds = (takes_thirds(gemm.program, gemm.axes.outer), False)
     blocks, warps = [], []
     for side, members in enumerate(gemm.free):
         products = gemm.axes.siblings if side == 1 else 1
         if side == 1 and gemm.has_whole_rows:
             blocks.append(_row_tile(gemm, marks, FRAGMENT_SIZE))
         else:
-            blocks.append(marks.power("block", 64, BLOCKS[1], members, BLOCKS[0] * products))
-        most = min(WARPS[1], blocks[-1])
-        warps.append(marks.power("warp", min(32, blocks[-1]), most, members, WARPS[0] * products))
+            blocks.append(_block(marks, (BLOCKS[0] * products, BLOCKS[1]), members, thirds[side]))
+        most, block = min(WARPS[1], blocks[-1]), blocks[-1]
+        warps.append(_part(marks, "warp", min(32, block), (WARPS[0] * products, most), (block, members)))
     loop = gemm.loop.members
     depth = marks.power("tile", 32, DEPTHS[1], loop, max(DEPTHS[0], intrinsic.k))
     while _parts(blocks, warps) > MAX_WARPS:
@@ -102,6 +105,34 @@ def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrins
     return _with_depth(gemm, marks, replace(config, slices=slices))
 
 
+def _block(marks: Marks, bounds: tuple[int, int], members: Collection[Member], takes_third: bool) -> int:
+    """Rows or columns of a block's tile, 64 where no mark asks for others.  takes_third: as in `GemmProblem`."""
+    least, most = bounds
+    if not takes_third:
+        return marks.power("block", 64, most, members, least)
+    sizes = [size for size in range(least, most + 1, least) if is_tile_size(size, takes_third=True)]
+    return marks.number("block", 64, nearest_of(sizes), _one_of(sizes), members)
+
+
+def _part(
+    marks: Marks, name: str, default: int, bounds: tuple[int, int], of: tuple[int, Collection[Member]]
+) -> int:
+    """Rows or columns of a warp's or of a thread's part of a tile, which has a power of two of them.
+
+    of: rows or columns of the tile, and the dimensions that marks stand on.
+    """
+    (least, most), (block, members) = bounds, of
+    if is_tile_size(block):
+        return marks.power(name, default, most, members, least)
+    unit = 3 * least if name == "warp" else 3
+    sizes = [unit << n for n in range(block.bit_length()) if unit << n <= most and block % (unit << n) == 0]
+    return marks.number(name, default, nearest_of(sizes), _one_of(sizes), members)
+
+
+def _one_of(sizes: Sequence[int]) -> str:
+    return f"one of {', '.join(map(str, sizes))}" if len(sizes) > 1 else str(sizes[0])
+
+
 def _slices(marks: Marks, config: GemmConfig, most: int, where: tuple[Collection[Member], bool, Target]) -> int:
     """Slices of a tile's depth as a mark asks for them.
 
@@ -109,6 +140,8 @@ def _slices(marks: Marks, config: GemmConfig, most: int, where: tuple[Collection
     multiply, and the machine.
     """
     loop, on_tensor_cores, machine = where
+    if not all(map(is_tile_size, config.block)):
+        return marks.number("slices", 1, lambda _: 1, "1: slices share tiles of powers of two", loop)
     room = max(1, machine.shared_limit // exchanged_bytes(config, on_tensor_cores))
     largest = max(1, min(most, room))
     largest = power_up_to(largest)(largest)

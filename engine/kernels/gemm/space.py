@@ -16,7 +16,7 @@ from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
 from engine.kernels.gemm.entries import entries_of, raster_entries
-from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
+from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken, is_tile_size
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile
 from engine.kernels.gemm.tiles import MOST_CORE_STAGES, MOST_STAGES, SLICES, SPLITS
@@ -62,12 +62,12 @@ DECIDED = frozenset(
     ("axis", "block", "warp", "thread", "tile", "stages", "register_stages", "slices", "split_k", "intrinsic", "raster")
 )
 
-TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 4), (1, 2, 4), (1, 2, 4, 8)
+TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
 STAGES, SETS = tuple(range(1, MOST_STAGES + 1)), (1, 2, 4)
 FEW_SPLITS = tuple(n for n in SPLITS if n <= 8 and n.bit_count() == 1)
 """What is tried of `SPLITS` beside the adviser's: each number more doubles the programs of a deep product."""
-CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
+CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
 CORE_SLICES = (1, 4)
 """On CUDA cores, where a search has the most programs: each number more would add as many again."""
@@ -174,15 +174,21 @@ def situation(template: GemmTemplate, now: GemmConfig | None = None) -> Situatio
     if template.problem.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
-        offers[PARTIAL_TILING] = {**warps, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES}
+        offers[PARTIAL_TILING] = {**warps, **_tiles(TENSOR_TILES, template.problem)}
         sets = SETS if template.advised is None else tuple(sorted({1, template.advised.register_stages}))
         offers |= {PLACE_MAIN: {"register_stages": sets}, PLACE_OUTPUT: {}}
     else:
         offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": CORE_STAGES}
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
-        offers[TILING] = {**threads, "row_tiles": CORE_TILES, "column_tiles": CORE_TILES}
+        offers[TILING] = {**threads, **_tiles(CORE_TILES, template.problem)}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
     return Situation(template.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
+
+
+def _tiles(sizes: Sequence[int], problem: GemmProblem) -> Choices:
+    """Of a part along either side: those of `sizes` that its kernel takes."""
+    columns = tuple(filter(is_tile_size, sizes))
+    return {"row_tiles": tuple(sizes) if problem.takes_thirds else columns, "column_tiles": columns}
 
 
 def _why_not_shared(template: GemmTemplate) -> str:
