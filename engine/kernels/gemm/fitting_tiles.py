@@ -13,7 +13,7 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
 from engine.kernels.gemm.limits import most_core_threads
-from engine.kernels.gemm.nodes import Reach
+from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.problem import window_axes
 from engine.kernels.gemm.tiles import CORE_TILES, SLICES, TILES, Loop, Tile
 from engine.target import Target
@@ -31,11 +31,12 @@ MOST_WINDOWS, LARGE = 2, 128 * 128
 results."""
 
 
-def warp_tiles(axes: GemmAxes, loop: Loop, reaches: Sequence[Reach]) -> list[Tile]:
+def warp_tiles(axes: GemmAxes, loop: Loop, gemm: FusedGemm) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
-    sizes, windows = axes.sizes[:2], window_axes(axes.statement)
-    # Where copies go element by element, twice the threads share the addresses of large tiles.
-    tiles: Sequence[Tile] = [t for t in TILES if max(t.block) <= 64 or t.warp != (64, 64)] if windows else TILES
+    sizes, windows, reaches = axes.sizes[:2], window_axes(axes.statement), gemm.reaches
+    tiles = _allowed(TILES, gemm.problem)
+    if windows:  # where copies go element by element, twice the threads share the addresses of large tiles
+        tiles = [t for t in tiles if max(t.block) <= 64 or t.warp != (64, 64)]
     if axes.has_whole_rows:
         tiles = [Tile(block, warp_tile(block)) for block in row_tiles(*sizes)]
     fitted = list(dict.fromkeys(_fit_warps(tile, sizes, axes.siblings) for tile in tiles))
@@ -60,14 +61,20 @@ def _fit_warps(tile: Tile, sizes: tuple[int, int], products: int = 1) -> Tile:
     return Tile((rows, columns), (min(rows, tile.warp[0]), min(columns, max(tile.warp[1], least))))
 
 
-def thread_tiles(axes: GemmAxes, loop: Loop) -> list[Tile]:
+def thread_tiles(axes: GemmAxes, loop: Loop, gemm: FusedGemm) -> list[Tile]:
     """The same on CUDA cores."""
     m, n, _ = axes.sizes
     if axes.has_whole_rows:
         threads = (256, 256 // SLICES[-1])  # as many where slices of the depth have a set each
         found = itertools.product(row_tiles(m, n, least=1), threads)
         return list(dict.fromkeys(Tile(block, thread_tile(block, of_slice)) for block, of_slice in found))
-    return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in CORE_TILES))
+    return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in _allowed(CORE_TILES, gemm.problem)))
+
+
+def _allowed(tiles: Sequence[Tile], problem: GemmProblem) -> list[Tile]:
+    """Those that the product may have; tiles with three times a power of two rows are not cut to fewer."""
+    widest = power_above(problem.m) if problem.takes_thirds else 0
+    return [tile for tile in tiles if tile.is_even or tile.block[0] <= widest]
 
 
 def _fit_threads(tile: Tile, sizes: tuple[int, int], depth: int) -> Tile:

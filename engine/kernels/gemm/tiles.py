@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from engine.kernels.gemm.limits import exchanged_bytes
+from engine.kernels.gemm.limits import exchanged_bytes, is_tile_size
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import WARP
@@ -57,23 +57,33 @@ class Tile:
         """Of the block."""
         return math.prod(b // w for b, w in zip(self.block, self.warp, strict=True))
 
+    @property
+    def is_even(self) -> bool:
+        """Whether its rows are a power of two."""
+        return is_tile_size(self.block[0])
+
 
 TILES = (
     Tile((256, 128), (64, 64)),
     Tile((128, 256), (64, 64)),
+    Tile((192, 128), (48, 64)),
     Tile((128, 128), (64, 64)),
     Tile((256, 128), (64, 32)),
     Tile((128, 256), (32, 64)),
     Tile((128, 128), (64, 32)),
+    Tile((96, 128), (48, 64)),
+    Tile((96, 128), (48, 32)),
     Tile((256, 64), (64, 64)),
     Tile((64, 256), (64, 64)),
     Tile((64, 256), (32, 64)),
+    Tile((192, 64), (48, 64)),
     Tile((128, 64), (64, 64)),
     Tile((64, 128), (64, 64)),
     Tile((64, 128), (64, 32)),
     Tile((128, 64), (64, 32)),
     Tile((128, 64), (32, 32)),
     Tile((64, 64), (64, 64)),
+    Tile((96, 64), (48, 32)),
     Tile((64, 64), (64, 32)),
     Tile((64, 64), (32, 32)),
     Tile((64, 32), (32, 16)),
@@ -85,7 +95,9 @@ CORE_TILES = (
     Tile((128, 128), (8, 8)),
     Tile((256, 64), (8, 8)),
     Tile((64, 256), (8, 8)),
+    Tile((96, 128), (6, 8)),
     Tile((128, 64), (8, 8)),
+    Tile((96, 64), (6, 8)),
     Tile((64, 64), (8, 8)),
     Tile((32, 64), (8, 8)),
     Tile((64, 64), (4, 4)),
@@ -126,7 +138,7 @@ def candidates(tiles: Sequence[Tile], loop: Loop, sums: int, machine: Target) ->
     most_parts = MOST_WARPS if loop.step else MOST_WARPS * WARP
     for tile in tiles:
         most_sums = min(MOST_SUMS, MOST_BLOCKS * machine.sm_count * math.prod(tile.block))
-        for slices in shares:
+        for slices in shares if tile.is_even else (1,):
             steps = loop.rounds * -(-loop.size // (loop.tile * slices))
             plain = GemmConfig((*tile.block, loop.tile * slices), tile.warp, slices=slices)
             if slices > 1 and (plain.parts > most_parts or steps < FEWEST_TILES):
