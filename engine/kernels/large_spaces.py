@@ -2,7 +2,8 @@
 
 Of a space of at most WHOLE programs every one is asked.  Of a larger one a random sample is, and then the neighbours of
 the program with the least modelled time, of the next one, and so on, EXPANDED times: what a search begins with is there
-within a second, and takes as much memory, whatever the size of the space.
+within a second, and takes as much memory, whatever the size of the space.  Strategies ask for more, one by one, near
+what turned out to be fast.
 
 >>> from engine.kernels.sieve import Sieve
 >>> from engine.kernels.sketch_rules import Sketch
@@ -33,8 +34,12 @@ UNSEEN = "not looked at"
 BECAUSE = f"of so many, {WHOLE:,} are drawn, and the neighbours of the {EXPANDED} that promise most are asked"
 
 
+Rank = Callable[[Program], float]
+"""Modelled microseconds."""
+
+
 def programs_of(
-    made: Sketch, sieve: Sieve, rank: Callable[[Program], float], now: Program | None
+    made: Sketch, sieve: Sieve, rank: Rank, now: Program | None
 ) -> tuple[Funnel, dict[Program, float]]:
     """The programs of a space that pass, with the modelled time of each in microseconds.
 
@@ -45,8 +50,7 @@ def programs_of(
         times = {program: rank(program) for program in made.points() if sieve.passes(program)}
         return sieve.funnel(times), times
     drawn = {made.point(number): None for number in random.Random(made.mapping).sample(range(total), WHOLE)}
-    is_member = now is not None and all(value in made.dimensions[name] for name, value in now.values)
-    if is_member and now is not None:
+    if now is not None and is_member(made, now):
         drawn[now] = None
     times = {program: rank(program) for program in drawn if sieve.passes(program)}
     seen, order = set(drawn), count()
@@ -64,3 +68,27 @@ def programs_of(
                     heapq.heappush(waiting, (times[near], next(order), near))
     found = sieve.funnel(times)
     return replace(found, total=total, dropped=(*found.dropped, Dropped(UNSEEN, BECAUSE, total - len(seen), ""))), times
+
+
+def unseen_of(made: Sketch, sieve: Sieve, rank: Rank, most: float) -> Callable[[Program], float | None] | None:
+    """What tells the modelled time of a program that `programs_of` did not look at; None where it looked at all.
+
+    It tells None of what is no program of the space, is dropped, or is promised more than `most` microseconds.
+    """
+    if len(made) <= WHOLE:
+        return None
+
+    def time_of(program: Program) -> float | None:
+        if not is_member(made, program) or not sieve.passes(program):
+            return None
+        time = rank(program)
+        return time if time <= most else None
+
+    return time_of
+
+
+def is_member(made: Sketch, program: Program) -> bool:
+    """Whether a program has a choice of each dimension of a space."""
+    return tuple(name for name, _ in program.values) == tuple(made.dimensions) and all(
+        value in made.dimensions[name] for name, value in program.values
+    )

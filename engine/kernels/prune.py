@@ -6,6 +6,7 @@ code is generated counts: threads, shared memory, estimated registers, the grid,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,7 @@ from functools import lru_cache
 from engine.cost.alcop import allowed_registers
 from engine.cost.nodes import Work
 from engine.documents.units import kib
-from engine.kernels.large_spaces import programs_of
+from engine.kernels.large_spaces import programs_of, unseen_of
 from engine.kernels.nodes import Kernel
 from engine.kernels.sieve import Sieve
 from engine.kernels.sketch_rules import Situation, sketch
@@ -54,16 +55,24 @@ def promising(funnel: Funnel, times: Mapping[Program, float], kept: Collection[P
     times: modelled microseconds of each program.  kept: programs that stay whatever it says, as the one that the
     advisers chose.
     """
-    if len(funnel.left) <= KEPT_ANYWAY:
+    limit = most_promised([times[program] for program in funnel.left])
+    if limit == math.inf:
         return funnel
-    ranked = sorted(times[program] for program in funnel.left)
-    limit = max(FAR_FROM_BEST * ranked[0], ranked[KEPT_ANYWAY - 1])
     left = tuple(program for program in funnel.left if times[program] <= limit or program in kept)
     slow = next((program for program in funnel.left if times[program] > limit and program not in kept), None)
-    example = f"{slow}: {times[slow]:.3g} us promised, {ranked[0]:.3g} us of the best" if slow else ""
+    best = min(times[program] for program in funnel.left)
+    example = f"{slow}: {times[slow]:.3g} us promised, {best:.3g} us of the best" if slow else ""
     because = f"the model is seldom off by more than {FAR_FROM_BEST:g} here, and {KEPT_ANYWAY} stay whatever it says"
     gone = Dropped(PROMISE, because, len(funnel.left) - len(left), example)
     return Funnel(funnel.total, (*funnel.dropped, gone), left)
+
+
+def most_promised(times: Collection[float]) -> float:
+    """Of modelled microseconds, those that a program may be promised to be tried; infinite where all are tried."""
+    if len(times) <= KEPT_ANYWAY:
+        return math.inf
+    ranked = sorted(times)
+    return max(FAR_FROM_BEST * ranked[0], ranked[KEPT_ANYWAY - 1])
 
 
 def make_task(
@@ -77,7 +86,8 @@ def make_task(
     rules = (*checks, *resource_checks(lru_cache(1)(template.work), machine), user_check(template, kernel))
     sieve = Sieve(rules, lambda program: first(rules, program))
     funnel, times = programs_of(made, sieve, template.rank, template.program_of(kernel))
-    return Task(template.name, made.dimensions, funnel, applied, template, times)
+    unseen = unseen_of(made, sieve, template.rank, math.inf)
+    return Task(template.name, made.dimensions, funnel, applied, template, times, unseen)
 
 
 # Rules of every family

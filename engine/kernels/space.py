@@ -115,6 +115,8 @@ class Task:
     template: Template
     promised: Mapping[Program, float] = field(default_factory=dict)
     """Modelled microseconds of programs, where they are known already."""
+    unseen: Callable[[Program], float | None] | None = None
+    """What `time_of_unseen` asks; None where every program was looked at."""
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -125,6 +127,23 @@ class Task:
         """The time that a model promises a program before it is compiled, in microseconds."""
         known = self.promised.get(program)
         return self.template.rank(program) if known is None else known
+
+    def time_of_unseen(self, program: Program) -> float | None:
+        """The modelled microseconds of a program that was not looked at, so that `programs` does not have it; None of
+        one that was, or that the rules drop."""
+        return self.unseen(program) if self.unseen and program not in self.promised else None
+
+    def program_named(self, text: str) -> Program | None:
+        """The program of these dimensions that is written so (`str`); None where none is."""
+        left, values = text.removeprefix(f"{self.name}: "), list[tuple[str, Value]]()
+        for name, choices in self.dimensions.items():
+            fitting = [v for v in choices if f"{left}, ".startswith(f"{name} {v}, ")]
+            if not fitting:
+                return None
+            values.append((name, max(fitting, key=lambda value: len(str(value)))))
+            left = left[len(f"{name} {values[-1][1]}, ") :]
+        found = Program(self.name, tuple(values))
+        return found if str(found) == text else None
 
     def accesses(self, program: Program) -> tuple[int, int]:
         """Sectors and requests of global memory: the fewest come first where estimates, which know bytes, are equal."""

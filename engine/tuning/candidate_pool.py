@@ -1,4 +1,7 @@
-"""The programs of a space as feature vectors, and which are untried: the data of the learning strategies."""
+"""The programs of a space as feature vectors, and which are untried: the data of the learning strategies.
+
+Programs that the space has not looked at join where a strategy comes to them, as neighbours of what was fast.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class Candidates:
 
     def __init__(self, space: ProgramSpace) -> None:
         self.space = space
-        self.programs = tuple(space.programs)
+        self.programs = list(space.programs)
         self.numbers = {program: number for number, program in enumerate(self.programs)}
         self.promised = np.array([math.log(max(space.rank(program), 1e-9)) for program in self.programs])
         """Logarithm of the modelled microseconds of each."""
@@ -27,6 +30,8 @@ class Candidates:
         """Whether each was neither proposed nor tried."""
         self.times: dict[int, float] = {}
         """Number -> logarithm of microseconds; infinite where it failed."""
+        self._dropped: set[Program] = set()
+        """What was asked for and may not be proposed."""
         self._features: dict[int, tuple[float, ...]] = {}
         self._aligned = [name for name, choices in space.dimensions.items() if _is_aligned(choices)]
 
@@ -42,6 +47,22 @@ class Candidates:
                 self._features[number] = (*self.space.features(program), *aligned)
         return np.array([self._features[number] for number in numbers], float)
 
+    def find(self, program: Program) -> int | None:
+        """The number of a program, which joins the others where it was not looked at so far; None of one that may not
+        be proposed."""
+        number = self.numbers.get(program)
+        if number is not None or program in self._dropped:
+            return number
+        time = self.space.time_of_unseen(program)
+        if time is None:
+            self._dropped.add(program)
+            return None
+        number = self.numbers[program] = len(self.programs)
+        self.programs.append(program)
+        self.promised = np.append(self.promised, math.log(max(time, 1e-9)))
+        self.is_open = np.append(self.is_open, True)
+        return number
+
     def neighbours(self, number: int) -> list[int]:
         """Programs that differ from one in the value of a single dimension."""
         program = self.programs[number]
@@ -49,14 +70,14 @@ class Candidates:
         for at, (name, value) in enumerate(program.values):
             for other in self.space.dimensions.get(name, ()):
                 values = (*program.values[:at], (name, other), *program.values[at + 1 :])
-                near = self.numbers.get(Program(program.mapping, values)) if other != value else None
+                near = self.find(Program(program.mapping, values)) if other != value else None
                 if near is not None:
                     found.append(near)
         return found
 
     def learn(self, results: Sequence[Result]) -> int:
         """Store results; how many were of programs of this space."""
-        known = [(self.numbers[program], time) for program, time in results if program in self.numbers]
+        known = [(number, time) for program, time in results if (number := self.find(program)) is not None]
         for number, time in known:
             self.is_open[number] = False
             self.times[number] = math.inf if time is None else math.log(max(time, 1e-9))

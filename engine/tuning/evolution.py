@@ -22,6 +22,8 @@ MUTATION = 0.85
 """Part of the children that are mutations of one parent; the others are crossovers of two."""
 SURVIVORS = 0.2
 """Part of a population that descends from the best programs tried."""
+PARENTS = 8
+"""The best programs tried whose neighbours are candidates, too."""
 CHANCE = 0.05
 """Part of the proposals that are random."""
 BATCH = 8
@@ -110,6 +112,9 @@ class Evolution:
     def _breed(self, count: int) -> list[int]:
         """The best untried programs of all generations of a new population, best last."""
         candidates, fitness = self._candidates, self._fitness()
+        tried, times = candidates.observations()
+        for parent in tried[np.argsort(times, kind="stable")[:PARENTS]]:
+            candidates.neighbours(int(parent))  # so that those join which were not looked at
         seen = np.flatnonzero(candidates.is_open)
         if len(candidates.programs) > POPULATION * GENERATIONS:  # else breeding would only miss some of them
             population = self._first()
@@ -162,7 +167,8 @@ class Evolution:
             for name, value in candidates.programs[other].values:
                 values[name] = value if self._rng.random() < 0.5 else values[name]
         child = Program(candidates.programs[one].mapping, tuple(values.items()))
-        return candidates.numbers.get(child, one)
+        number = candidates.find(child)
+        return one if number is None else number
 
 
 def evolutionary(space: ProgramSpace, rng: random.Random) -> Strategy:

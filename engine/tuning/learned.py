@@ -65,8 +65,6 @@ class GaussianProcess:
         promised = self._candidates.promised
         self._is_informed = bool(promised.size and np.ptp(promised) > 0)
         """Whether the modelled times tell programs apart."""
-        self._prior = promised if self._is_informed else np.zeros(len(promised))
-        """What is expected of each program before any trial."""
         looked_at = self._first()
         self._pool = looked_at if self._is_informed else np.arange(len(promised))
         """Programs that proposals draw from."""
@@ -80,6 +78,12 @@ class GaussianProcess:
         self._shape = Covariance.usual(len(self._centre))
         self._fitted = 0
         """Trials when the shape was fitted."""
+
+    @property
+    def _prior(self) -> np.ndarray:
+        """What is expected of each program before any trial."""
+        promised = self._candidates.promised
+        return promised if self._is_informed else np.zeros(len(promised))
 
     def _first(self) -> np.ndarray:
         """`WIDE` programs by the model: the most promising, and others at random."""

@@ -102,9 +102,12 @@ def _recorded_alone(problem: SearchProblem, store: RecordStore, origin: str) -> 
 
 def _restrict(task: Task, names: Set[str]) -> Task:
     """A task with the programs whose text is among `names`; what goes is counted as a rule's."""
-    left = tuple(program for program in task.programs if str(program) in names)
-    gone = Dropped("recorded", "only what was run can be replayed", len(task.programs) - len(left), "")
-    return replace(task, funnel=replace(task.funnel, left=left, dropped=(*task.funnel.dropped, gone)))
+    listed = tuple(program for program in task.programs if str(program) in names)
+    named = filter(None, map(task.program_named, sorted(names - set(map(str, listed)))))
+    left = (*listed, *(program for program in named if task.time_of_unseen(program) is not None))
+    gone = Dropped("recorded", "only what was run can be replayed", len(task.programs) - len(listed), "")
+    funnel = replace(task.funnel, left=left, dropped=(*task.funnel.dropped, gone))
+    return replace(task, funnel=funnel, unseen=None)
 
 
 def _nothing(subject: str, skipped: Mapping[str, str]) -> Unsupported:

@@ -27,6 +27,10 @@ class ProgramSpace(Protocol):
     def rank(self, program: Program) -> float:
         """Modelled microseconds: smaller is tried first."""
 
+    def time_of_unseen(self, program: Program) -> float | None:
+        """Modelled microseconds of a program that may be proposed though `programs` does not have it; None of others.
+        """
+
     def accesses(self, program: Program) -> tuple[int, int]:
         """Sectors and requests of global memory, which order programs of one rank."""
 
@@ -65,7 +69,7 @@ class Ordered:
 
 
 def exhaustive(space: ProgramSpace, rng: random.Random) -> Strategy:
-    """Every program in the order of the space."""
+    """Every program that the space has looked at, in its order."""
     return Ordered(space.programs)
 
 

@@ -1,10 +1,10 @@
 """How far untuned kernels are from the best that a search could choose: `python -m tests.benchmarks.defaults [MODEL]`.
 
-By the one estimate, of every group of ten models: the default kernel, and the best of all programs of its search space
-that pruning leaves, of which the few of least promised time are compiled.  A search that runs 500 trials on the model
-cannot find a better one.  What is divided are the times of whole models; a group counts once for each of its launches.
-Every time is predicted: this tests the advisers, and says nothing about a GPU.  Exit code 1 where a model is past the
-goal; some ten minutes for all.
+By the one estimate, of every group of ten models: the default kernel, and the best of the programs that a search looks
+at (`engine.kernels.large_spaces`), of which the few of least promised time are compiled.  A search that runs 500 trials
+on the model cannot find a better one.  What is divided are the times of whole models; a group counts once for each of
+its launches.  Every time is predicted: this tests the advisers, and says nothing about a GPU.  Exit code 1 where a
+model is past the goal; some minutes for all.
 """
 
 from __future__ import annotations

@@ -67,6 +67,9 @@ class MeasuredSpace:
         """The same for all: nothing is known before the first trial."""
         return 1.0
 
+    def time_of_unseen(self, program: Program) -> None:
+        """All are known."""
+
     def accesses(self, program: Program) -> tuple[int, int]:
         """The same for all."""
         return 0, 0

@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.kernels.gemm.promise import fused_gemm_of_tile
-from engine.kernels.gemm.space import CHUNKS, CUDA_CORES, TENSOR_TILES, TENSOR_WARPS, GemmTemplate, funnel_of
+from engine.kernels.gemm.space import CHUNKS, CUDA_CORES, TENSOR_TILES, TENSOR_WARPS, GemmTemplate, task_of_programs
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Sketch
 from engine.kernels.space import Program, Task, Value
@@ -134,8 +134,7 @@ def narrow(task: Task, choices: Mapping[str, tuple[Value, ...]], kernel: Kernel)
     """A mapping with these choices of each dimension in place of its own, pruned as a search prunes it."""
     template = task.template
     assert isinstance(template, GemmTemplate), "every mapping of a product has tiles"
-    funnel, times = funnel_of(template, Sketch(task.name, choices), kernel)
-    return replace(task, dimensions=choices, funnel=funnel, promised=times)
+    return task_of_programs(template, Sketch(task.name, choices), kernel)
 
 
 def described(operator: str, kernel: Kernel, compiled: Compiled, conflicts: float) -> Launch:

@@ -103,6 +103,9 @@ class Line:
     def rank(self, program: Program) -> float:
         return 10.0 + abs(program.number("place") - 40)
 
+    def time_of_unseen(self, program: Program) -> None:
+        """All are known."""
+
     def accesses(self, program: Program) -> tuple[int, int]:
         return 0, 0
 

@@ -8,11 +8,11 @@ import tracemalloc
 
 import pytest
 
-from engine.kernels.large_spaces import EXPANDED, UNSEEN, WHOLE, programs_of
+from engine.kernels.large_spaces import EXPANDED, UNSEEN, WHOLE, programs_of, unseen_of
 from engine.kernels.prune import PruningRule, first
 from engine.kernels.sieve import Sieve
 from engine.kernels.sketch_rules import Sketch
-from engine.kernels.space import Funnel, Program
+from engine.kernels.space import Funnel, Program, Task
 
 ODD = PruningRule("odd", lambda p: "" if p.number("a") % 2 == 0 else "it is odd", "only even ones are kernels")
 
@@ -73,6 +73,26 @@ def test_points_by_number_and_neighbours() -> None:
     assert [made.point(n) for n in range(len(made))] == list(made.points())
     near = [str(p) for p in made.neighbours(made.point(0))]
     assert near == ["m: a 2, word x, b 7", "m: a 3, word x, b 7", "m: a 1, word y, b 7"]
+
+
+def test_what_was_not_looked_at_is_asked_one_by_one() -> None:
+    made, sieve = space(20), Sieve((ODD,), lambda program: first((ODD,), program))
+    assert unseen_of(space(8), sieve, lambda _: 1.0, math.inf) is None, "all of a small space was looked at"
+    ask = unseen_of(made, sieve, lambda p: float(p.number("b")), 9.0)
+    assert ask is not None
+    names = ("a", "b", "c", "d")
+    asked = {values: ask(Program("a mapping", tuple(zip(names, values, strict=True)))) for values in
+             ((18, 9, 3, 3), (18, 10, 3, 3), (17, 9, 3, 3), (18, 9, 3, 20))}  # fmt: skip
+    assert list(asked.values()) == [9.0, None, None, None], "one is promised too much, one is odd, one is no member"
+
+
+def test_a_program_is_found_by_its_text() -> None:
+    dimensions: dict[str, tuple[int | str, ...]] = {"walk": ("i", "i, j", "i, j 1"), "n": (1, 12)}
+    made = Sketch("a mapping", dimensions)
+    task = Task("a mapping", dimensions, Funnel(0, (), ()), (), None)  # type: ignore[arg-type]
+    assert [task.program_named(str(program)) for program in made.points()] == list(made.points())
+    assert task.program_named("a mapping: walk k, n 1") is None and task.program_named("another: walk i, n 1") is None
+    assert task.program_named("a mapping: walk i, n 1, m 2") is None and task.program_named("") is None
 
 
 def test_memory_does_not_grow_with_the_space() -> None:

@@ -71,7 +71,7 @@ def test_a_predicted_time_is_known_once_the_kernel_is_compiled() -> None:
 def test_what_the_kernel_does_not_follow_is_no_trial() -> None:
     statement = GROUP.program.statements[0].name
     wish = engine.entry(statement, at="k", mark=("stages", 6), because="too much for shared memory with the next")
-    other = engine.entry(statement, at="i", mark=("block", 48), because="no kernel has it")
+    other = engine.entry(statement, at="i", mark=("block", 40), because="no kernel has it")
     for runner in (PredictedRunner(), MeasuredRunner(Device()), ReplayedRunner()):
         odd = recipe().with_group(GROUP.name, ()).advise("tune", wish, other, group=GROUP.name)
         found = runner.prepare(GROUP, odd)

@@ -328,7 +328,7 @@ def test_what_cannot_be_searched_says_why(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="too few"):
             search(store, 0)
         wish = engine.entry(
-            plan().groups[0].program.statements[0].name, at="i", mark=("block", 48), because="no kernel has it"
+            plan().groups[0].program.statements[0].name, at="i", mark=("block", 40), because="no kernel has it"
         )
         fixed = recipe().advise("user", wish, group="matmul_0")
         with pytest.raises(Unsupported, match=r"matmul_0: has nothing to search: no program is left of .* drops"):

@@ -80,7 +80,7 @@ def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], says:
 
 
 def test_a_group_without_a_search_says_why() -> None:
-    wish = engine.entry(plan().groups[0].program.statements[0].name, at="i", mark=("block", 48))
+    wish = engine.entry(plan().groups[0].program.statements[0].name, at="i", mark=("block", 40))
     fixed = engine.default_recipe(plan()).advise("user", wish, group="matmul_0")
     with pytest.raises(Unsupported, match="matmul_0: has nothing to search"):
         engine.tune(plan(), fixed)

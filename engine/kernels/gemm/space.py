@@ -21,9 +21,9 @@ from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile
 from engine.kernels.gemm.tiles import MOST_CORE_STAGES, MOST_STAGES, SLICES, SPLITS
 from engine.kernels.gemm.work import work
-from engine.kernels.large_spaces import programs_of
+from engine.kernels.large_spaces import programs_of, unseen_of
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import PruningRule, first, promising, user_check
+from engine.kernels.prune import PruningRule, first, most_promised, promising, user_check
 from engine.kernels.sieve import Named, Sieve
 from engine.kernels.sketch_rules import (
     CACHE_READ,
@@ -38,7 +38,7 @@ from engine.kernels.sketch_rules import (
     Sketch,
     sketch,
 )
-from engine.kernels.space import Funnel, Program, Task, Value
+from engine.kernels.space import Applied, Funnel, Program, Task, Value
 from engine.recipe import Entry
 from engine.support.errors import Unsupported
 from engine.target import Target
@@ -221,19 +221,22 @@ def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
     """
     now = template.program_of(kernel)
     made, applied = sketch(situation(template, template.config(now) if now else None))
-    funnel, times = funnel_of(template, made, kernel)
-    return Task(template.name, made.dimensions, funnel, applied, template, times)
+    return task_of_programs(template, made, kernel, applied)
 
 
-def funnel_of(template: GemmTemplate, made: Sketch, kernel: Kernel) -> tuple[Funnel, Mapping[Program, float]]:
-    """What a search tries of these programs of a mapping with the time promised of each, and what drops the others;
-    `kernel` as for `task_of`."""
+def task_of_programs(
+    template: GemmTemplate, made: Sketch, kernel: Kernel, applied: tuple[Applied, ...] = ()
+) -> Task:
+    """The same of other programs of the mapping.  applied: the rules that opened them."""
     now = template.program_of(kernel)
     sieve = _sieve(template, (user_check(template, kernel),))
     funnel, times = programs_of(made, sieve, template.rank, now)
-    if min(template.problem.widths) * template.problem.element_bytes < SMALLEST_COPY:
-        return funnel, times
-    return promising(funnel, times, () if now is None else (now,)), times
+    most = math.inf
+    if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
+        most = most_promised(times.values())
+        funnel = promising(funnel, times, () if now is None else (now,))
+    unseen = unseen_of(made, sieve, template.rank, most)
+    return Task(template.name, made.dimensions, funnel, applied, template, times, unseen)
 
 
 def prune_programs(template: GemmTemplate, points: Iterable[Program]) -> Funnel:
