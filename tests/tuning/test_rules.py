@@ -98,7 +98,7 @@ def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
     assert "fill 132 SMs" in said[0].because and "too few" in said[2].because
     opened = [sketch(situation(template(replace(SQUARE, m=256, n=256, k=k))))[0].dimensions for k in (1024, 1008)]
     assert [d["slices"] for d in opened] == [(1, 2, 4)] * 2
-    assert [d["split_k"] for d in opened] == [(1, 2, 4, 8), (1,)]
+    assert [d["split_k"] for d in opened] == [(1, 2, 3, 4, 6, 8, 12, 16), (1,)]
 
 
 def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
@@ -106,12 +106,12 @@ def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
     made, _ = sketch(situation(cores))
     said = told(CORES)
     assert "no instruction" in said["partial multi-level tiling"].because and is_applied(said["multi-level tiling"])
-    assert len(made) == len(set(made.points())) == 2 * 4 * (5 * 3) * 4**2 * 6**2
+    assert len(made) == len(set(made.points())) == 3 * 8 * (5 * 3) * 4**2 * 6**2
     assert {program.number("register_stages") for program in made.points()} == {1}
-    assert {program.number("split_k") for program in made.points()} == {1, 2, 4, 8}
-    assert {program.number("slices") for program in made.points()} == {1, 4}
-    standing = GemmConfig((64, 64, 16), (4, 4), slices=2)
-    assert sketch(situation(cores, standing))[0].dimensions["slices"] == (1, 2, 4)
+    assert {program.number("split_k") for program in made.points()} == {1, 2, 3, 4, 6, 8, 12, 16}
+    assert {program.number("slices") for program in made.points()} == {1, 2, 4}
+    standing = GemmConfig((64, 64, 16), (4, 4), slices=8)
+    assert sketch(situation(cores, standing))[0].dimensions["slices"] == (1, 2, 4, 8)
     left = [cores.config(program) for program in prune_programs(cores, made.points()).left]
     assert left and all(max(knobs.block[:2]) <= 128 and knobs.parts <= 1024 for knobs in left)
     assert all(knobs.parts % 32 == 0 for knobs in left)

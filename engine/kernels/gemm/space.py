@@ -65,12 +65,8 @@ DECIDED = frozenset(
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
 STAGES, SETS = tuple(range(1, MOST_STAGES + 1)), (1, 2, 4)
-FEW_SPLITS = tuple(n for n in SPLITS if n <= 8 and n.bit_count() == 1)
-"""What is tried of `SPLITS` beside the adviser's: each number more doubles the programs of a deep product."""
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
-CORE_SLICES = (1, 4)
-"""On CUDA cores, where a search has the most programs: each number more would add as many again."""
 CORE_STAGES = tuple(range(1, MOST_CORE_STAGES + 1))
 FEWEST_STEPS = 4
 """Tiles of depth that each slice must have left."""
@@ -205,10 +201,9 @@ def _shares(template: GemmTemplate, now: GemmConfig | None = None) -> Choices:
     """Who may share the depth: sets of warps or threads, where there is much of it several blocks."""
     depth, advised = template.problem.k, template.advised
     sliced, split = (now.slices, now.split_k) if now else (1, 1)
-    slices = SLICES if template.problem.unit else CORE_SLICES
     offered = {"slices": {1, sliced, advised.slices}, "split_k": {1, split, advised.split_k}} if advised else {
-        "slices": {1, sliced, *(slices if depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS else ())},
-        "split_k": {1, split, *(FEW_SPLITS if template.blocks_may_share and depth >= 2 * FEWEST_DEPTHS else ())},
+        "slices": {1, sliced, *(SLICES if depth // (FRAGMENT_SIZE * 2) >= 2 * FEWEST_STEPS else ())},
+        "split_k": {1, split, *(SPLITS if template.blocks_may_share and depth >= 2 * FEWEST_DEPTHS else ())},
     }
     return {name: tuple(sorted(values)) for name, values in offered.items() if len(values) > 1}
 
