@@ -132,6 +132,15 @@ def test_a_run_is_of_a_file_a_target_and_sizes(opening: OpenRequest, same: bool)
     assert is_of(replace(REQUEST, dimensions={"batch": 8}), opening) is same
 
 
+def test_a_run_is_of_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    """A run notes the file itself: opened through a link, its recipes could not be applied."""
+    model, link = tmp_path / "kept" / "a.onnx", tmp_path / "models"
+    model.parent.mkdir()
+    model.touch()
+    link.symlink_to(model.parent)
+    assert is_of(replace(REQUEST, source=str(model)), OpenRequest(str(link / "a.onnx"), "h200"))
+
+
 def test_an_order_says_what_the_command_line_wants(tmp_path: Path) -> None:
     order = Order("m.onnx", "h200", {"batch": 8}, "random", "predicted", 9, 2, "g", tmp_path / "r.db", None)
     said = order.arguments()

@@ -219,10 +219,13 @@ class RunController(QObject):
 
 def is_of(request: Request, opened: OpenRequest) -> bool:
     """Whether a run is of what is open: the file, the target, the sizes of its dimensions."""
-    same = _full(request.source) == _full(opened.path) and request.target == opened.target
-    return same and all(request.dimensions.get(name, size) == size for name, size in opened.dimensions.items())
+    if request.target != opened.target or any(
+        request.dimensions.get(name, size) != size for name, size in opened.dimensions.items()
+    ):
+        return False
+    return request.source == opened.path or _full(request.source) == _full(opened.path)
 
 
 def _full(source: str) -> str:
-    """A file by its absolute path; what stands for one as it is."""
-    return str(path_of(source)) if is_name(source) else str(Path(source).absolute())
+    """A file by its absolute path, without the links that lead to it: a run notes it so."""
+    return str((path_of(source) if is_name(source) else Path(source)).resolve())
