@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QPushButton
 
 from app.controllers.tuning.launch import last_words, records_of
 from app.shell.window import Window
@@ -92,6 +93,7 @@ def test_a_run_of_another_target_can_be_looked_at_but_not_applied(
     write_run(tmp_path / "other.db", window, GROUP, TIMES, target="a100").store.close()
     tuning = attached(window, qtbot, tmp_path / "other.db", 4)
     assert not tuning.control.is_ours and not window.action("tune-best").isEnabled()
+    assert not window.panels.tuning.ablate.isEnabled(), "a click did nothing"
     window.docks["trial"].raise_()
     tuning.select(0)
     resting(window, qtbot)
@@ -268,11 +270,33 @@ def test_nothing_to_show_says_what_to_do(window: Window) -> None:
     assert not window.action("tune-stop").isEnabled()
 
 
+def ways(window: Window) -> list[QPushButton]:
+    """The buttons that lead to a run where none is shown."""
+    return window.panels.tuning.empty.findChildren(QPushButton)
+
+
+def test_a_run_that_begins_is_told_before_its_first_trial(window: Window, qtbot: object) -> None:
+    """Large models are planned for half a minute, in which the panel asked to start a run."""
+    tuning, empty_state = window.wiring.tuning, window.panels.tuning.empty
+    tuning.control.command = ("/bin/sh", "-c", "sleep 600")
+    window.set_perspective("Tune")
+    start, _ = ways(window)
+    assert start.isVisible() and start.isEnabled()
+    window.action("tune-start").trigger()
+    wait(qtbot, lambda: bool(tuning.control.process.process_id))
+    assert "The run has begun" in empty_state.sentence.text() and not any(way.isVisible() for way in ways(window))
+    window.action("tune-stop").trigger()
+    wait(qtbot, start.isVisible)
+    assert "Start one for the open model" in empty_state.sentence.text()
+
+
 def test_without_a_model_nothing_can_be_started(make: Callable[..., Window]) -> None:
     window = make()
     window.set_perspective("Tune")
     window.wiring.tuning.show()
     assert not window.panels.run.start.isEnabled() and not window.action("tune-start").isEnabled()
+    start, _ = ways(window)
+    assert not start.isEnabled()
 
 
 def test_a_process_that_cannot_begin_gives_its_last_words(window: Window, qtbot: object) -> None:

@@ -24,6 +24,7 @@ from views.tuning.trials import Rows, Trials
 
 PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Predicted vs. actual", "Dimensions", "Ablation")
 NOTHING = "No run is shown. Start one for the open model, or open the log of a run, also of one still running."
+BEGINNING = "The run has begun: it works out what there is to try. Its trials appear here as they come."
 NO_SPREAD = "Nothing can be said about dimensions before several programs have a time"
 NO_ABLATION = "Which entries of the best recipe matter: the kernel without each, predicted"
 
@@ -80,9 +81,11 @@ class TuningView(Panel):
         self.tab_selected.connect(lambda name: [each.setVisible(name == PROGRESS) for each in (self.legend, self.log)])
         self.body_layout.addWidget(self.headline)
         self.body_layout.addWidget(self.pages, 1)
-        self.empty.add_button("Start tuning").clicked.connect(self.start_requested)
-        self.empty.add_button("Open tuning log…").clicked.connect(self.attach_requested)
-        self.show_empty(NOTHING)
+        self._ways = self.empty.add_button("Start tuning"), self.empty.add_button("Open tuning log…")
+        """What gives a run to show where there is none."""
+        for button, wish in zip(self._ways, (self.start_requested, self.attach_requested), strict=True):
+            button.clicked.connect(wish)
+        self.show_nothing(can_start=False)
 
     @property
     def tab(self) -> str:
@@ -132,9 +135,15 @@ class TuningView(Panel):
         self.pages.setCurrentWidget(self.refused)
         self.show_body()
 
-    def show_nothing(self) -> None:
-        """No run is shown."""
-        self.show_empty(NOTHING)
+    def show_nothing(self, can_start: bool, is_starting: bool = False) -> None:
+        """No run is shown.
+
+        can_start: whether there is a model to start one of.  is_starting: one has begun, of which nothing is known yet.
+        """
+        for button in self._ways:
+            button.setVisible(not is_starting)
+        self._ways[0].setEnabled(can_start)
+        self.show_empty(BEGINNING if is_starting else NOTHING)
 
     def _show_scale(self) -> None:
         """What stands at the edge depends on the axis."""

@@ -177,7 +177,7 @@ class TuningController(QObject):
             panels.tuning.show_refusal(*control.refusal)
         if shown is None or shown.run is None:
             if control.refusal is None:
-                panels.tuning.show_nothing()
+                panels.tuning.show_nothing(control.can_start, control.is_live)
             panels.trials.show_nothing()
             panels.search.show_nothing()
         else:
@@ -249,6 +249,7 @@ class TuningController(QObject):
         self._can = self.action_states()
         self.panels.trials.apply.setEnabled(self._can["tune-best"])
         self.panels.trials.apply_all.setEnabled(self._can["tune-best-all"])
+        self.panels.tuning.ablate.setEnabled(self._can["tune-ablate"])
         self.state_changed.emit()
 
     def _on_grown(self) -> None:
