@@ -68,6 +68,10 @@ class Elided(QLabel):
         self.setAccessibleName(text)
         self._fit()
 
+    def minimumSizeHint(self) -> QSize:
+        """A line's height; no width."""
+        return QSize(0, super().minimumSizeHint().height())
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Shows more or less of it."""
         super().resizeEvent(event)
@@ -269,12 +273,12 @@ class Panel(QWidget, Themed):
         self.title = label(title, "title")
         self.header = Header(self.title)
         self.header_layout = self.header.row
-        self.subtitle = label("", "hint")
+        self.subtitle = Elided("hint", hug=True)  # whole, it would push what stands right of it out of the panel
         self.tabs: dict[str, QToolButton] = {}
         self._tab_group = QButtonGroup(self)
         for name in tabs:
             self._add_tab(name)
-        self.header_layout.addWidget(self.subtitle)
+        self.header_layout.addWidget(self.subtitle, 100)
         self.header_layout.addStretch(1)
 
         self.body = QWidget()
@@ -360,7 +364,6 @@ class Panel(QWidget, Themed):
         self._tab_group.addButton(button)
         self.tabs[name] = button
         self.header_layout.addWidget(button)
-
 
     def _choose_tab(self, name: str) -> None:
         """Brings a tab to the front; one that the pointer chose has the keyboard, too."""

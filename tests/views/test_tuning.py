@@ -267,6 +267,22 @@ def test_the_funnel_ends_with_what_was_tried() -> None:
     assert parts == pytest.approx([1, 2 / 3, 1 / 3]) and [row.value[2] for row in rows] == [False, False, True]  # type: ignore[index]
 
 
+def test_the_head_of_the_trials_stays_in_a_narrow_panel(qtbot: object) -> None:
+    """What is shown of how many gives way to the buttons, which are there while there is a run."""
+    view = TrialsView()
+    qtbot.addWidget(view.header)  # type: ignore[attr-defined]
+    view.header.show()
+    view.show_trials(trials_of(*range(1, 101)), "g", "predicted", several=True)
+    said = view.subtitle.fontMetrics().horizontalAdvance(view.subtitle.text())
+    view.header.resize(580, view.header.height())
+    assert view.header.minimumSizeHint().width() <= 580
+    assert view.title.isVisible() and view.subtitle.width() < said
+    view.header.resize(900, view.header.height())
+    assert view.subtitle.width() >= said
+    view.show_nothing()
+    assert not view.every.isVisible() and not view.apply_all.isVisible()
+
+
 def test_mappings_stand_under_their_group_only_where_there_are_several() -> None:
     one, two = TrialShare("a/x", "x", (1,), 0.1), TrialShare("a/y", "y", (2,), 0.0)
     both, single = share_rows(

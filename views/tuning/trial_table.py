@@ -87,6 +87,8 @@ class TrialsView(Panel):
 
     def show_nothing(self) -> None:
         """No run is shown."""
+        self.every.hide()
+        self.apply_all.hide()
         self.subtitle.setText("")
         self.show_empty(NOTHING)
 
