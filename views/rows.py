@@ -10,7 +10,7 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelInde
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
 
-from views.shapes import paint_selected_row, paint_strokes
+from views.shapes import paint_focus, paint_selected_row, paint_strokes
 from views.tables import Cell, Table, Tabular, flatten, make_table, selected_lines
 from views.themed import Themed
 from views.themed_painter import ThemedPainter
@@ -301,6 +301,8 @@ class _RowDelegate(QStyledItemDelegate):
             at = QPointF(state.left - 9, box.center().y() + 0.5)
             paint_strokes(themed, at, "open" if state.opened else "closed", "text-3")
         self._view.paint(themed, self._view.rows.row_at(index), state)
+        if state.current and self._view.hasFocus() and not (state.marked and len(self._view.marked) == 1):
+            paint_focus(themed, QRectF(option.rect))
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:

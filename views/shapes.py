@@ -153,6 +153,12 @@ def paint_selected_row(painter: ThemedPainter, row: QRectF) -> None:
     painter.area(QRectF(row.x(), row.y(), 2, row.height()), "accent")
 
 
+def paint_focus(painter: ThemedPainter, cell: QRectF) -> None:
+    """Where the keyboard is among rows or cells that look alike."""
+    dotted = QPen(painter.colour("text-2"), 1, Qt.PenStyle.DotLine)
+    painter.ink(dotted).drawRoundedRect(cell.adjusted(2, 1.5, -2, -1.5), 4, 4)
+
+
 def paint_time_mark(painter: ThemedPainter, centre: QPointF, origin: str) -> None:
     """The mark before a time: a ring where predicted, a disc where measured, a dotted ring where synthetic."""
     line = Qt.PenStyle.DotLine if origin == "synthetic" else Qt.PenStyle.SolidLine

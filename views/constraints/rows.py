@@ -98,8 +98,8 @@ def summary(entries: Sequence[EntryDoc]) -> tuple[tuple[str, int], ...]:
 
 
 def key_of(entry: EntryDoc) -> str:
-    """The row key of an entry."""
-    return f"{entry.author}:{'.'.join(map(str, entry.path))}:{entry.text}"
+    """The row key of an entry: the same whether it is on or off, required or not."""
+    return f"{entry.author}:{'.'.join(map(str, entry.path))}:{plain_text(entry)}"
 
 
 def reason(entry: EntryDoc) -> str:

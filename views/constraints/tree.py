@@ -62,14 +62,18 @@ class ConstraintTreeView(RowView):
         """Key of the row that takes the keyboard when the rows come back."""
 
     def show_rows(self, rows: Iterable[TreeRow], opened: Callable[[TreeRow], bool] = is_opened) -> None:
-        """Replaces the rows; alternatives that were not reached start closed, the keyboard follows one that moved."""
+        """Replaces the rows; alternatives that were not reached start closed, the keyboard follows one that moved.
+
+        Where the entry with the keyboard is gone, the one in its place has it: another row's would be switched or
+        removed by the next key.
+        """
+        left = self.rows.row_at(self.currentIndex()) if self.currentIndex().isValid() else None
         super().show_rows(rows, opened)
         index = self.rows.index_of(self._follow)
         self._follow = ""
-        if index.isValid():
-            self._silent = True
-            self.setCurrentIndex(index)
-            self._silent = False
+        if left is not None and _is_entry(left) and not index.isValid() and not self.currentIndex().isValid():
+            index = self.rows.index_of(self._key_in_place_of(left.value))
+        self._take_keyboard(index)
         self._show_refusal()
 
     def state_of(self, index: Index, box: QRectF) -> RowState:
@@ -80,6 +84,7 @@ class ConstraintTreeView(RowView):
         """Switches an entry at its box, takes hold of an alternative, selects elsewhere."""
         row = self._row_at(event.position())
         if row and _is_entry(row) and self._on_box(event.position()):
+            self._take_keyboard(self.rows.index_of(row.key))
             self._switch(row)
             return
         if row and _is_scenario(row) and event.button() == Qt.MouseButton.LeftButton:
@@ -191,6 +196,23 @@ class ConstraintTreeView(RowView):
             )
         menu.addSeparator()
         menu.addAction("Copy as Text\tCtrl+C").triggered.connect(lambda: self.copy_requested.emit(entry))
+
+    def _take_keyboard(self, index: Index) -> None:
+        """Moves the keyboard to a row, if there is one, and selects nothing elsewhere."""
+        if index.isValid():
+            self._silent = True
+            self.setCurrentIndex(index)
+            self._silent = False
+
+    def _key_in_place_of(self, entry: EntryDoc) -> str:
+        """Key of the entry where another one was, or of the last before it; "" where there is none."""
+        *above, place = entry.path
+        values = ((row.key, row.value) for row in self.rows.walk() if isinstance(row.value, EntryDoc))
+        near = {
+            value.path[-1]: key for key, value in values
+            if value.author == entry.author and list(value.path[:-1]) == above and value.path[-1] <= place
+        }  # fmt: skip
+        return near[max(near)] if near else ""
 
     def _show_refusal(self) -> None:
         """Brings the first entry that cannot hold into sight, with its whole box."""

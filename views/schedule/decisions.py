@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPen
+from PySide6.QtGui import QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from engine.documents.exploration import CellDoc, DecisionRow, DecisionsDoc
 from views.answer import AnswerPage
 from views.panel import bar, label
-from views.shapes import paint_decision
+from views.shapes import paint_decision, paint_focus
 from views.tables import Cell, Table, Tabular, make_table
 from views.theme import Theme, code_face, face, semibold
 from views.themed import Themed
@@ -286,8 +286,7 @@ class _CellDelegate(QStyledItemDelegate):
         if cell.chosen:
             _paint_frame(themed, box.adjusted(4.5, 3.5, -4.5, -3.5), 4)
         if index == self._table.currentIndex() and self._table.hasFocus():
-            dotted = QPen(themed.colour("text-2"), 1, Qt.PenStyle.DotLine)
-            themed.ink(dotted).drawRoundedRect(box.adjusted(2, 1.5, -2, -1.5), 4, 4)
+            paint_focus(themed, box)
         paint_decision(themed, QPointF(box.x() + 18, box.center().y()), cell.state)
         quiet = cell.state in ("impossible", "used")
         font = semibold(11) if cell.chosen else face(11)
