@@ -13,7 +13,7 @@ import pytest
 
 from engine.documents.model import ModelDoc, OperatorDoc
 from tests.app.fake_documents import model
-from views.search.hits import hits, summary
+from views.search.hits import Hit, hits, summary
 from views.search.index import SearchIndex
 from views.search.query import QUERY_LENGTH, QueryError, check_regex, parse
 
@@ -201,3 +201,16 @@ def test_hits_name_statements_groups_and_operators() -> None:
     assert summary(index, index.find("type:Transpose")) == "2 operators, none of them in a kernel"
     path = index.find("MatMul > * > Softmax")
     assert summary(index, path) == "3 operators in 1 group, 1 place where a path begins"
+
+
+def test_what_is_called_as_was_typed_is_the_first_hit() -> None:
+    """Return went to the first group in the file's order that held any operator with the word in its name."""
+    rows = SearchIndex(with_operators(*(operator(f"/h.0/attn/{name}", "Mul") for name in ("pooler_0b", "pooler_0"))))
+
+    def first(text: str) -> Hit:
+        return hits(rows, rows.find(text), (), text)[0]
+
+    assert first("pooler_0").group == "pooler_0" and set(rows.find("pooler_0").groups) == {"softmax_0", "pooler_0"}
+    assert first("Pooler").group == "pooler_0", "its title"
+    assert first("oole").group == "pooler_0", "part of its own name"
+    assert first("/h.0/attn/pooler_0").title == "/h.0/attn/pooler_0", "not the group that holds it, nor one before it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.documents.model import OperatorDoc, StatementDoc
+from engine.documents.model import GroupDoc, OperatorDoc, StatementDoc
 from views.format import plural
 from views.search.index import SearchIndex, SearchResult
 
@@ -26,19 +26,31 @@ class Hit:
 
 
 def hits(index: SearchIndex, found: SearchResult, statements: Sequence[StatementDoc], text: str) -> tuple[Hit, ...]:
-    """Statements first, then groups, then the operators that the graph shows: constants are not among them."""
+    """Statements first, then groups, then the operators that the graph shows: constants are not among them.
+
+    What is called as was typed comes before all else, a group that is called so before one that only holds what is:
+    Return goes to the first.
+    """
     model = index.model
     wanted = text.strip().lower()
     shown = [Hit(f"{each.name}: {each.text}", "statement", statement=each.name) for each in statements
              if wanted and wanted in f"{each.name}: {each.text}".lower()]  # fmt: skip
-    for group in model.groups:
-        if group.name in found.groups and len(shown) < SHOWN:
-            count = found.groups[group.name]
-            inside = plural(count, "operator") if count else "group"
-            shown.append(Hit(group.title, f"{group.name}   {inside}", group.name))
-    operators = (model.operators[number] for number in found.starts[: 2 * SHOWN])
-    placed = (_operator_hit(index, operator) for operator in operators)
-    return (*shown, *[hit for hit in placed if hit][:SHOWN])
+    groups = [group for group in model.groups if group.name in found.groups]
+    groups.sort(key=lambda group: not any(wanted in name for name in _names(group)))
+    groups.sort(key=lambda group: wanted not in _names(group))
+    for group in groups[: max(SHOWN - len(shown), 0)]:
+        count = found.groups[group.name]
+        inside = plural(count, "operator") if count else "group"
+        shown.append(Hit(group.title, f"{group.name}   {inside}", group.name))
+    named = [number for number in found.starts if model.operators[number].name.lower() == wanted]
+    operators = (model.operators[number] for number in (*named, *found.starts[: 2 * SHOWN]))
+    placed = [hit for hit in dict.fromkeys(_operator_hit(index, operator) for operator in operators) if hit][:SHOWN]
+    exact = [hit for hit in placed if hit.title.lower() == wanted]
+    return (*exact, *shown, *[hit for hit in placed if hit not in exact])
+
+
+def _names(group: GroupDoc) -> tuple[str, str]:
+    return group.name.lower(), group.title.lower()
 
 
 def _operator_hit(index: SearchIndex, operator: OperatorDoc) -> Hit | None:
