@@ -56,6 +56,8 @@ class Commands(QObject):
         self.machine.chosen.connect(self._open_for)
         self._asked: OpenRequest | None = None
         """What the dialog about target and dimensions is about; None for what is open."""
+        self._refused = ""
+        """What could not be opened last: news until something else is to be opened."""
         self._connect()
         workspace = self._workspace
         for signal in (workspace.history_changed, workspace.kernel_changed, workspace.bus.changed):
@@ -68,7 +70,8 @@ class Commands(QObject):
         window.exports.state_changed.connect(self.show_enabled)
         window.wiring.queries.answered.connect(lambda _: self.show_enabled())
         window.panels.schedule.pipeline.canvas.trace_requested.connect(window.action("export-trace").trigger)
-        workspace.open_refused.connect(self._ask_sizes)
+        workspace.open_refused.connect(self._tell_refusal)
+        workspace.opening_changed.connect(lambda _: window.notice.withdraw(self._refused))
         window.menu.device_requested.connect(window.action("machine").trigger)
         self.show_enabled()
 
@@ -137,7 +140,7 @@ class Commands(QObject):
             "last-panel": lambda: self.focus.go(-1),
             "reset": window.reset_layout,
             "apply": panels.constraints.text.request_apply,
-            "check": lambda: run_check(workspace, window.wiring.group),
+            "check": lambda: run_check(workspace, window.wiring.group, window.status.say),
             "time": self._measure,
             "replay": files.ask_replay,
             "replay-pause": timing.pause,
@@ -222,11 +225,13 @@ class Commands(QObject):
             arguments = {"path": str(path_of(about.path))}
             self._workspace.client.request("dimensions", arguments, "Reading symbolic dimensions", pending)
 
-    def _ask_sizes(self, opening: OpenRequest, problem: ProblemDoc) -> None:
-        """A model whose dimensions have no sizes yet asks for them."""
-        if NO_SIZE in problem.reason:
-            choices = (("Give sizes…", lambda: self._ask_machine(opening)),)
-            self._window.notice.show_news(News(problem.subject, problem.reason, choices))
+    def _tell_refusal(self, opening: OpenRequest, problem: ProblemDoc) -> None:
+        """Says why nothing was opened; a model whose dimensions have no sizes yet asks for them."""
+        self._refused = problem.subject
+        sized = NO_SIZE not in problem.reason
+        choices = () if sized else (("Give sizes…", lambda: self._ask_machine(opening)),)
+        detail = f"{problem.reason}; {problem.hint}" if sized and problem.hint else problem.reason
+        self._window.notice.show_news(News(problem.subject, detail, choices))
 
     def _measure(self) -> None:
         """Brings the samples to the front before the first of them comes."""

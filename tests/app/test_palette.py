@@ -159,7 +159,7 @@ def chart_kernel(window: Window) -> None:
 
 PREPARED: dict[str, Callable[[Window], object]] = {
     "apply": lambda window: window.panels.constraints.text.edit.appendPlainText("# a remark"),
-    "cancel": lambda window: run_check(window.workspace, GROUP),
+    "cancel": lambda window: run_check(window.workspace, GROUP, window.status.say),
     **dict.fromkeys(("dark", "system"), lambda window: window.set_theme("light")),
     "explore": lambda window: window.set_perspective("Schedule"),
     "export-trace": chart_kernel,

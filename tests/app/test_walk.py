@@ -58,7 +58,7 @@ def test_the_walk_of_the_readme(make: Callable[..., Window], qtbot: object) -> N
     assert first.origin == now.origin == "predicted"
 
     window.panels.schedule.select_tab(SPACE)
-    run_check(window.workspace, GROUP)
+    run_check(window.workspace, GROUP, window.status.say)
     explored(window, qtbot)
     checked = history.step.checked
     assert checked is not None and checked.status == "pass"

@@ -52,6 +52,24 @@ def test_a_broken_file_keeps_what_was_open(window: Window, qtbot: object) -> Non
     assert window.workspace.legal_kernel("softmax_0") is kernel
     assert window.workspace.problems[-1][1].subject == "broken.onnx"
     assert window.status.problems.property("wrong") == "true"
+    notice = window.notice
+    assert notice.isVisible() and notice.title.text() == "broken.onnx", "a count in the status bar is no answer"
+    assert notice.detail.text() == "this is not an ONNX file; export the model again"
+    window.open_file("/somewhere/broken.onnx")
+    settle(window, qtbot)
+    window.open_file(MODEL)
+    settle(window, qtbot)
+    assert not notice.has_news, notice._news
+    assert not notice.isVisible()
+
+
+def test_what_a_check_found_is_told_where_no_panel_shows_it(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Tune")
+    window.action("check").trigger()
+    settle(window, qtbot)
+    said = "Check of softmax: pass, 48 of 6,144 blocks, source and ptx, late and early"
+    assert window.status.currentMessage() == said
 
 
 def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> None:
