@@ -134,9 +134,14 @@ def paint_bar(painter: ThemedPainter, track: QRectF, part: float, tint: Tint, or
 
 def paint_pill(painter: ThemedPainter, right: float, middle: float, text: str) -> float:
     """A chip whose right edge is at `right`; returns its left edge."""
-    width = painter.width(text, face(10.5)) + 12
+    width = pill_width(painter, text)
     paint_pill_in(painter, QRectF(right - width, middle - 9, width, 18), text, outlined=False)
     return right - width
+
+
+def pill_width(painter: ThemedPainter, text: str) -> float:
+    """Pixels that a chip takes."""
+    return painter.width(text, face(10.5)) + 12
 
 
 def paint_pill_in(painter: ThemedPainter, box: QRectF, text: str, outlined: bool, tint: Tint = "text-2") -> None:

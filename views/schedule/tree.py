@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent
@@ -11,11 +11,11 @@ from PySide6.QtWidgets import QMenu
 from engine.documents.model import ScheduleDoc, StatementDoc
 from views.rows import RowState, RowView, TreeRow
 from views.schedule.loops import fill_loop_menu, loop_commands
-from views.shapes import paint_pill, paint_pill_in
+from views.shapes import paint_pill, paint_pill_in, pill_width
 from views.theme import code_face, face
 from views.themed_painter import ThemedPainter
 
-PILL = 64
+PILL, GAP = 64, 5
 ROW = 28
 INDENT = 18
 SPELLED = 2
@@ -94,11 +94,17 @@ class Placements(RowView):
 def _row(node: ScheduleDoc, key: str) -> TreeRow:
     """A row of the tree; a band's only statement stands in the band's own row."""
     only = node.children[0] if len(node.children) == 1 else None
-    rows = f" ({', '.join(node.rows[:SPELLED])}{', …' if len(node.rows) > SPELLED else ''})" if node.rows else ""
+    inside, children = "", tuple(_row(child, f"{key}.{index}") for index, child in enumerate(node.children))
     if node.kind == "band" and only and only.kind == "statement":
-        return TreeRow(key, f"{node.dimension}{rows}  {only.text}", node, (), ROW)
-    children = tuple(_row(child, f"{key}.{index}") for index, child in enumerate(node.children))
-    return TreeRow(key, node.text + rows, node, children, ROW)
+        inside, children = f"  {only.text}", ()
+    title = _head(node) + inside
+    return TreeRow(key, title, node, children, ROW, "\n".join(filter(None, (title, ", ".join(node.chips)))))
+
+
+def _head(node: ScheduleDoc) -> str:
+    """What a row says in any case: a loop with its range, and its sum of iterators where it is no plain one."""
+    more = ", …" if len(node.rows) > SPELLED else ""
+    return node.text + (f" ({', '.join(node.rows[:SPELLED])}{more})" if node.rows else "")
 
 
 def _ends(key: str) -> list[int]:
@@ -128,12 +134,22 @@ def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
     pill = QRectF(state.left + 4, middle - 8, PILL, 17)
     paint_pill_in(painter, pill, node.kind, outlined=node.kind in ("domain", "sequence"))
     right = box.right() - 12
-    for chip in reversed(node.chips):
-        right = paint_pill(painter, right, middle, chip) - 5
+    head = painter.width(_head(node), code_face()) if node.kind == "band" else 0.0
+    for chip in reversed(fitting(painter, node.chips, right - pill.right() - 14 - head)):
+        right = paint_pill(painter, right, middle, chip) - GAP
     room = QRectF(pill.right() + 10, box.y(), right - pill.right() - 14, box.height())
     used = painter.text(room, row.title, font=code_face())
     if node.parallel:
         painter.text(room.adjusted(used + 10, 0, 0, 0), "parallel", "text-3", face(11))
+
+
+def fitting(painter: ThemedPainter, chips: Sequence[str], room: float) -> list[str]:
+    """The first chips that find room, with the number of those that do not; the tool tip has all."""
+    for count in range(len(chips), -1, -1):
+        shown = [*chips[:count], *([f"+{len(chips) - count}"] if count < len(chips) else [])]
+        if sum(pill_width(painter, chip) + GAP for chip in shown) <= room:
+            return shown
+    return []
 
 
 def _placement(statement: StatementDoc) -> TreeRow:
