@@ -201,6 +201,32 @@ def test_the_title_of_a_frame_takes_the_room_that_its_time_leaves(
     assert (box.width() >= needed) == (width == 360.0)
 
 
+@pytest.mark.parametrize(("width", "told"), [(200.0, True), (80.0, False)])
+def test_a_small_box_tells_its_time_beside_a_long_title(
+    width: float, told: bool, qapp: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernels that took most of the time were those without a figure."""
+    drawn_texts: list[str] = []
+    paint = ThemedPainter.text
+
+    def note(painter: ThemedPainter, box: QRectF, text: str, *look: object, **more: object) -> float:
+        drawn_texts.append(text)
+        return paint(painter, box, text, *look, **more)
+
+    monkeypatch.setattr(ThemedPainter, "text", note)
+    whole = model()
+    placed = next(each for each in drawn(whole).placed if not each.opened and not each.box.children)
+    placed = replace(placed, width=width, box=replace(placed.box, title="matmul + add + sigmoid + mul + 1 more"))
+    look = SceneState(load_theme("dark"))
+    look.sums[placed.box.key] = 14.7
+    image = QImage(400, 400, QImage.Format.Format_ARGB32)
+    painter = QPainter(image)
+    row = QRectF(8, 0, width - 16, 20)
+    BoxItem(placed, look)._title(ThemedPainter(painter, look.theme), row, 12.0, is_small=True)
+    painter.end()
+    assert any(text.endswith("µs") for text in drawn_texts) is told
+
+
 def test_a_closed_layer_is_one_box() -> None:
     drawing = drawn(model(), ())
     assert len(drawing.placed) == 3

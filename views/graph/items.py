@@ -121,7 +121,7 @@ class BoxItem(QGraphicsItem):
 
     def _title(self, painter: ThemedPainter, row: QRectF, size: float, is_small: bool = False) -> None:
         """The title, in grey how many copies it stands for, and at the right the time; of a small box the time stands
-        there only beside a whole title."""
+        there only where it leaves the title half of the row: the dearest kernels have the longest titles."""
         placed, look, box = self.placed, self._look, self.placed.box
         suffix = f"  × {box.count:,}" if box.count > 1 else ""
         time, tint, font = look.time_of(placed), "text", semibold(size)
@@ -129,7 +129,8 @@ class BoxItem(QGraphicsItem):
         if placed.opened:
             text = f"{duration(time)}{' each' * (box.count > 1)}" if time else UNKNOWN
             tint, font = "text-2", face(size - 1)
-        if is_small and painter.width(box.title + suffix + text, font) + 10 > row.width():
+        taken, whole = painter.width(text, font) + 10, painter.width(box.title + suffix, font)
+        if is_small and min(whole, row.width() / 2) + taken > row.width():
             text = ""
         row = row.adjusted(0, 0, -painter.text(row, text, tint, font, RIGHT) - 10 * bool(text), 0)
         is_strong = placed.opened or look.is_selected(placed)
