@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.documents.model import ProblemDoc
 from views.panel import LoadingBar, Panel, label
 from views.themed import Themed
+
+WAITING = "On its way…"
 
 
 class AnswerPage(QWidget, Themed):
@@ -46,8 +48,9 @@ class AnswerPage(QWidget, Themed):
         self.show_nothing(problem.sentence)
 
     def show_loading(self, loading: bool) -> None:
-        """The old answer stays while a newer one is on its way."""
+        """The old answer stays while a newer one is on its way; where there is none, a word says that one will come."""
         self.progress.setVisible(loading)
+        _promise(self.message, self._empty, loading)
 
 
 class AnswerPanel(Panel):
@@ -69,3 +72,14 @@ class AnswerPanel(Panel):
     def show_problem(self, problem: ProblemDoc) -> None:
         """Says why the worker refused."""
         self.show_nothing(problem.sentence)
+
+    def show_loading(self, loading: bool) -> None:
+        """The old answer stays while a newer one is on its way; where there is none, a word says that one will come."""
+        super().show_loading(loading)
+        _promise(self.empty.sentence, self._sentence, loading)
+
+
+def _promise(message: QLabel, empty: str, loading: bool) -> None:
+    """Where a label says what to do to get an answer, or that one is on its way: the other where it is so now."""
+    if message.text() == (empty if loading else WAITING):
+        message.setText(WAITING if loading else empty)

@@ -1,8 +1,11 @@
-"""Lines that have too little room."""
+"""Lines that have too little room, and answers that are on their way."""
 
 from __future__ import annotations
 
+from views.answer import WAITING
+from views.moves.view import MovesView
 from views.panel import Elided
+from views.schedule.decisions import DecisionsPage
 
 
 def test_a_line_without_room_says_that_it_is_cut_and_keeps_the_whole(qtbot: object) -> None:
@@ -17,3 +20,18 @@ def test_a_line_without_room_says_that_it_is_cut_and_keeps_the_whole(qtbot: obje
         assert line.toolTip() == (f"{line.text()}\nWhat is drawn" if is_cut else "What is drawn")
     line.setText("all")
     assert super(Elided, line).text() == "all"
+
+
+def test_a_first_answer_that_is_on_its_way_is_not_asked_for_again(qtbot: object) -> None:
+    """Moves said "Select a group" while those of the selected one were tried."""
+    for part, sentence in ((moves := MovesView(), moves.empty.sentence), (page := DecisionsPage(), page.message)):
+        qtbot.addWidget(part)  # type: ignore[attr-defined]
+        asks = sentence.text()
+        assert asks.startswith("Select a group")
+        part.show_loading(True)
+        assert sentence.text() == WAITING
+        part.show_loading(False)
+        assert sentence.text() == asks
+        part.show_nothing("no such thing")
+        part.show_loading(True)
+        assert sentence.text() == "no such thing", "what the worker said of the question before"
