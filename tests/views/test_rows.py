@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLabel
 
 from engine.documents.exploration import FigureDoc
 from engine.documents.model import RepairDoc
+from engine.documents.units import kib
 from tests.app.fake_documents import ADVICE, kernel, model
 from views.code.spans import spans
 from views.constraints.rows import Links, as_text, repairs_to_show, rows_of, summary, wish
@@ -54,6 +55,7 @@ def test_figures() -> None:
     ]
     assert [amount(0), amount(32), amount(999)] == ["0 B", "32 B", "999 B"]
     assert [amount(512), amount(100_663_296), amount(14.5e9, "FLOP")] == ["512 B", "101 MB", "14.5 GFLOP"]
+    assert [kib(size) for size in (64, 49_152, 56_064)] == ["64 B", "48 KiB", "54.8 KiB"]
     assert [percent(part) for part in (0.0, 0.0001, 0.126, 1.0)] == ["0.0 %", "< 0.1 %", "12.6 %", "100 %"]
     assert compact_shape("96 x 512 x 512 float16") == "96×512×512"
 
