@@ -6,8 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPersistentModelIndex, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QPointF,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
 
 from views.shapes import paint_focus, paint_selected_row, paint_strokes
@@ -214,10 +225,9 @@ class RowView(QTreeView, Themed, Tabular):
     def mark(self, keys: Iterable[str]) -> None:
         """Marks rows as selected elsewhere; scrolls only if the first of them is not in sight."""
         self.marked = frozenset(keys)
-        first = next((key for key in self.rows if key in self.marked), None)
-        if first is not None:
+        index = self._first_marked()
+        if index.isValid():
             self._silent = True
-            index = self.rows.index_of(first)
             current = self.current_key
             # Where somebody is at the rows, the keyboard stays: a row may stand for what is marked in its children.
             if not current or (current not in self.marked and not self._announcing and not self.hasFocus()):
@@ -226,6 +236,14 @@ class RowView(QTreeView, Themed, Tabular):
             if not self.viewport().rect().contains(self.visualRect(index)):
                 self.scrollTo(index)
         self.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """What is marked stays in sight: another perspective may leave few rows."""
+        index = self._first_marked()
+        was_seen = index.isValid() and QRect(QPoint(), event.oldSize()).contains(self.visualRect(index).center())
+        super().resizeEvent(event)
+        if was_seen and not self.viewport().rect().contains(self.visualRect(index)):
+            self.scrollTo(index)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Opens or closes a row at its chevron, selects it elsewhere."""
@@ -264,6 +282,10 @@ class RowView(QTreeView, Themed, Tabular):
         several = len(self.selectionModel().selectedRows()) > 1 and self.selectionModel().isSelected(index)
         marked = several or self.rows.row_at(index).key in self.marked
         return RowState(box, depth, box.x() + left, marked, self.isExpanded(index), index == self.currentIndex())
+
+    def _first_marked(self) -> QModelIndex:
+        """The first row that is selected elsewhere; an invalid index where there is none."""
+        return self.rows.index_of(next((key for key in self.rows if key in self.marked), ""))
 
     def _remember(self, index: QModelIndex, opened: bool) -> None:
         if not self._silent:

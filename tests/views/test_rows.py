@@ -20,7 +20,7 @@ from views.format import amount, compact_shape, duration, figure, percent
 from views.hierarchy import boxes
 from views.history.view import StepFigure, StepSummary
 from views.outline.rows import OutlineItem, filter_rows, outline, rows_of_group
-from views.rows import RowModel, TreeRow
+from views.rows import RowModel, RowView, TreeRow
 from views.search.index import SearchIndex
 from views.timing.rows import kernel_rows, term_rows
 
@@ -213,3 +213,21 @@ def test_no_figure_of_a_step_is_cut(qapp: object) -> None:
     assert all(part.width() >= part.fontMetrics().horizontalAdvance(part.text()) for part in cells)
     summary.show_columns(150)
     assert sum(part.isVisible() for part in cells) == 3, "one less before any is cut"
+
+
+def test_a_marked_row_stays_in_sight_where_the_panel_becomes_low(qtbot: object) -> None:
+    """Schedule leaves the outline six rows: the selected group was below them."""
+    view = RowView("Rows", lambda painter, row, state: None)
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    view.show_rows(TreeRow(str(number), str(number), None) for number in range(12))
+    view.resize(200, 300)
+    view.show()
+    view.mark(["9"])
+    view.resize(200, 100)
+    assert view.viewport().rect().contains(view.visualRect(view.rows.index_of("9")).center())
+    view.resize(200, 300)
+    view.scrollToTop()
+    view.resize(200, 130)
+    view.scrollToTop()
+    view.resize(200, 100)
+    assert not view.verticalScrollBar().value(), "who scrolled away from it stays there"
