@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtGui import QImage, QPainter
 
 from engine.documents.ablation import AblationDoc, FlipDoc
 from tests.support.plots import click, drag, spot
@@ -31,14 +33,18 @@ def ablation(origin: str = "predicted") -> AblationDoc:
     return AblationDoc("g", origin, 40.0, FLIPS)
 
 
-def searched(count: int, seed: int = 3) -> Trials:
-    """Trials that are the faster the larger the tile; every tenth has no time, every seventh no stages."""
+def searched(count: int, seed: int = 3, more: dict[str, tuple[str, ...]] | None = None) -> Trials:
+    """Trials that are the faster the larger the tile; every tenth has no time, every seventh no stages.
+
+    more: dimensions besides `DIMENSIONS`.
+    """
     made, draw = Trials(), random.Random(seed)
-    words, chosen = made.words, {name: [draw.choice(texts) for _ in range(count)] for name, texts in DIMENSIONS.items()}
+    words, dimensions = made.words, DIMENSIONS | (more or {})
+    chosen = {name: [draw.choice(texts) for _ in range(count)] for name, texts in dimensions.items()}
     chosen["stages"] = ["" if n % 7 == 6 else text for n, text in enumerate(chosen["stages"])]
     times = np.array([40.0 - 10 * DIMENSIONS["tile"].index(tile) + draw.random() for tile in chosen["tile"]])
     times[9::10] = np.nan
-    codes = {name: words.dimensions.setdefault(name, Words()) for name in DIMENSIONS}
+    codes = {name: words.dimensions.setdefault(name, Words()) for name in dimensions}
     group, mapping = (np.full(count, each, np.int32) for each in (words.groups.code("g"), words.mappings.code("m")))
     numbers, state, kind = np.arange(1, count + 1), np.full(count, NEW, np.int32), np.full(count, NONE, np.int32)
     values = {
@@ -65,8 +71,10 @@ def bars(qtbot: object, origin: str = "predicted", theme: str = "dark") -> Ablat
     return plot
 
 
-def parallel(qtbot: object, count: int = 60, theme: str = "dark") -> ParallelPlot:
-    plot, trials = ParallelPlot(), searched(count)
+def parallel(
+    qtbot: object, count: int = 60, theme: str = "dark", more: dict[str, tuple[str, ...]] | None = None
+) -> ParallelPlot:
+    plot, trials = ParallelPlot(), searched(count, more=more)
     plot.show_trials(trials, trials.rows_of("g"), "predicted")
     show(qtbot, plot, theme)
     return plot
@@ -131,6 +139,31 @@ def test_only_dimensions_that_vary_have_an_axis(qtbot: object) -> None:
         assert plot.labels[0][round(line[0] * 2)] == plot.trials.text("tile", row)
     order = np.argsort(plot.places[:, 2])
     assert list(order) == list(np.argsort(plot.trials.microseconds[plot.rows]))
+
+
+@pytest.mark.parametrize(("width", "rows"), [(480, 2), (1100, 1)])
+def test_names_and_figures_of_the_axes_have_room(qtbot: object, width: int, rows: int) -> None:
+    """Names of neighbours ran into each other, the first began and the last axis' figures ended beyond the edge."""
+    names = ("row_warps", "column_warps", "row_tiles", "column_tiles", "register_stages")
+    plot = parallel(qtbot, more=dict.fromkeys(names, ("1", "2", "4")))
+    plot.resize(width, 300)
+    plot.flush()
+    plot.grab()
+    assert plot.chart is not None
+    inner = plot.chart.plot()
+    axis, image = inner.axes["bottom"], QImage(8, 8, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    _, _, written = axis.generateDrawSpecs(painter)
+    painter.end()
+    lines: dict[bool, list[QRectF]] = {False: [], True: []}
+    for box, _, text in written:
+        lines[text.startswith("\n")].append(box.translated(axis.pos()))
+    assert len(written) == len(plot.axes) + 1 == 8 and sum(bool(line) for line in lines.values()) == rows
+    for line in lines.values():
+        assert all(left.right() < right.left() for left, right in pairwise(line))
+        assert all(box.left() >= 0 and box.right() <= width for box in line)
+    figures = (item for name, item in inner._items.items() if name.startswith(f"value {len(plot.axes)} "))
+    assert all(item.mapRectToScene(item.boundingRect()).right() <= width for item in figures)
 
 
 def test_a_line_is_drawn_once_and_the_fastest_in_front(qtbot: object) -> None:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetricsF
 
 from views.plots.scale import AxisScale, log_ticks, ticks
 from views.theme import Theme, face
 
 TICK_ROOM = {"bottom": 56, "left": 34}
 """Pixels between ticks, at least."""
+BETWEEN = 8
+"""Pixels between two names."""
 
 
 class Axis(pg.AxisItem):
@@ -20,6 +24,8 @@ class Axis(pg.AxisItem):
     def __init__(self, side: str) -> None:
         super().__init__(side)
         self.show_scale(AxisScale("", 0, 1), False)
+        self._unit = 1.0
+        """Pixels of one between two values."""
         self.enableAutoSIPrefix(False)
         self.setStyle(
             tickAlpha=255, tickLength=0, tickTextOffset=7, autoExpandTextSpace=False, hideOverlappingLabels=False
@@ -50,6 +56,7 @@ class Axis(pg.AxisItem):
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
         """Round values, so many as find room."""
+        self._unit = size / max(maxVal - minVal, 1e-9)
         if self.scale_shown.named:
             return [(1.0, [at for at, _ in self.scale_shown.named if minVal <= at <= maxVal])]
         most = max(int(size / TICK_ROOM.get(self.orientation, 40)), 2)
@@ -63,7 +70,7 @@ class Axis(pg.AxisItem):
         """Figures as everywhere in the program."""
         if self.scale_shown.named:
             names = dict(self.scale_shown.named)
-            return [names[value] for value in values]
+            return self._in_rows([names[value] for value in values], values)
         plain = [10**value if self.log else value for value in values]
         if self.scale_shown.whole:
             return [f"{value:,.0f}" if value >= 0 else "" for value in plain]
@@ -72,3 +79,14 @@ class Axis(pg.AxisItem):
             places = max(1 - int(np.floor(np.log10(plain[1] - plain[0]))), 0)
             said = [f"{value:,.{places}f}" for value in plain]
         return said
+
+    def _in_rows(self, names: list[str], values: Sequence[float]) -> list[str]:
+        """Names as they stand under an axis; every second one row lower where they have no room side by side."""
+        if not self.scale_shown.staggered or len(names) < 2:
+            return names
+        metrics = QFontMetricsF(face(10.5))
+        room = float(np.diff(values).min()) * self._unit - BETWEEN
+        if all(metrics.horizontalAdvance(name) <= room for name in names):
+            return names
+        fitting = [metrics.elidedText(name, Qt.TextElideMode.ElideRight, 2 * room + BETWEEN) for name in names]
+        return [f"\n{name}" if number % 2 else name for number, name in enumerate(fitting)]

@@ -114,7 +114,7 @@ class Plot:
             axis.setLabel(scale.title, color=theme.colours["text-3"])
             axis.label.setFont(face(10.5))
             axis.showLabel(bool(scale.title))
-        self.axes["bottom"].setHeight(BOTTOM if x.title else BOTTOM // 2)
+        self.axes["bottom"].setHeight(BOTTOM if x.title or x.staggered else BOTTOM // 2)
         self.box.setMouseEnabled(True, True)
         self.box.rbScaleBox.setPen(pg.mkPen(theme.colour("accent")))
         tint = theme.colour("accent")

@@ -29,6 +29,8 @@ class AxisScale:
     """Part of the range left free at both ends."""
     named: tuple[tuple[float, str], ...] = ()
     """Ticks of their own instead of round values, where they stand and what they are called."""
+    staggered: bool = False
+    """Whether names stand in two rows where one has no room for them."""
     tick: Callable[[float], str] = figure
     unit: str = ""
     """What is read off an axis without a title."""

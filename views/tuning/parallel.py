@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
+from PySide6.QtGui import QFontMetricsF
 
 from views.format import figure, percent
 from views.plots.mark_style import TextStyle
 from views.plots.scale import AxisScale
 from views.plots.writing import Cells
+from views.theme import face
 from views.tuning.progress import TrialPlot
 from views.tuning.trials import NONE, Numbers, Rows, Trials
 
@@ -23,10 +26,10 @@ FAST = 0.1
 """Part of the trials that count as the fastest."""
 VALUES = 9
 """Values of an axis that are written, at most; the others keep their places."""
-AWAY, LETTER = 5.0, 6.4
-"""Pixels between an axis and its values, and of a letter of them, about."""
-AIR, SIDE = 0.07, 0.35
-"""Room above and below the axes, as part of them, and beside them, in axes."""
+AWAY, LETTER, PLATE = 5.0, 6.4, 8.0
+"""Pixels between an axis and its values, of a letter of them, about, and of the plate around one."""
+AIR, EDGE = 0.07, 6.0
+"""Room above and below the axes, as part of them; pixels between what stands beside them and the plot's edge."""
 
 
 class ParallelPlot(TrialPlot):
@@ -75,7 +78,7 @@ class ParallelPlot(TrialPlot):
         """The slower trials at the back, the fastest over them, the selected one in front."""
         plot, count = chart.plot(), len(self.axes)
         names = (*(name.replace("_", " ") for name in self.axes), f"{self.origin} µs")
-        x = AxisScale("", -SIDE, count + SIDE, named=tuple(enumerate(names)))
+        x = AxisScale("", *self._sides(names), named=tuple(enumerate(names)), staggered=True)
         plot.show_axes(x, AxisScale("", -AIR, 1 + AIR))
         plot.show_left(False)
         for axis in plot.axes.values():
@@ -136,6 +139,15 @@ class ParallelPlot(TrialPlot):
             return [f"{name}>={kept[0]}", f"{name}<={kept[-1]}"]
         return []
 
+    def _sides(self, names: Sequence[str]) -> tuple[float, float]:
+        """The ends of the horizontal range: names have room at both sides, figures right of the last axis."""
+        metrics, count = QFontMetricsF(face(10.5)), len(self.axes)
+        figures = max(metrics.horizontalAdvance(figure(end)) for end in self._ends()) + AWAY + PLATE
+        left, right = (metrics.horizontalAdvance(names[end]) / 2 + EDGE for end in (0, -1))
+        right = max(right, figures + EDGE)
+        unit = max((self.width() - left - right) / max(count, 1), 1.0)
+        return -left / unit, count + right / unit
+
     def _ends(self) -> tuple[float, float]:
         """Microseconds at the ends of the time's axis."""
         times = self.trials.microseconds[self.rows]
@@ -150,7 +162,7 @@ class ParallelPlot(TrialPlot):
             every = -(-len(labels) // VALUES)
             places = np.linspace(0, 1, len(labels)).tolist()
             for label, at in list(zip(labels, places, strict=True))[::every]:
-                aside = AWAY / (LETTER * len(label) + 8)
+                aside = AWAY / (LETTER * len(label) + PLATE)
                 plot.text(f"value {number} {label}", number, at, label, TextStyle("text-2", (-aside, 0.5), plate=True))
 
 
