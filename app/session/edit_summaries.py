@@ -46,7 +46,7 @@ def _phrases(gone: list[Placed], come: list[Placed]) -> Iterable[str]:
 
 def _change(old: Entry, new: Entry) -> str:
     if old.enabled != new.enabled:
-        return f"switch {'on' if new.enabled else 'off'} {_phrase(new)}"
+        return f"{'enable' if new.enabled else 'disable'} {_phrase(new)}"
     if (old.field, old.value) == (new.field, new.value):
         return f"{'require' if new.required else 'relax'} {_phrase(new)}"
     name, was = _what(old)

@@ -189,7 +189,7 @@ def test_a_trail_that_contradicts_itself_is_refused(trail: HistoryRecord) -> Non
     [
         (ADVICE.replace("stages 2", "stages 3"), "Stages 2 → 3 on S0"),
         (ADVICE + "advice user\n  S5 @ innermost: mark vector 4\n", "Vector 4 on S5"),
-        (ADVICE.replace("all @ innermost: mark", "off all @ innermost: mark"), "Switch off lane 32 at innermost"),
+        (ADVICE.replace("all @ innermost: mark", "off all @ innermost: mark"), "Disable lane 32 at innermost"),
         (ADVICE.replace("all @ outermost: pin", "required all @ outermost: pin"), "Require pin i at outermost"),
         (ADVICE.replace("  S0 @ k: mark stages 2", "#"), "Without stages 2 on S0"),
         (ADVICE.replace("block 8", "block 4").replace("vector 8", "vector 4"), "Block 8 → 4 at i and 1 more"),
@@ -207,7 +207,7 @@ def test_titles_of_a_rewrite_that_changes_or_goes() -> None:
     lines = "advice user\n  all @ innermost: cut S2 | S1\n  rewrite recompute S1 in S2\n"
     assert title_of(ADVICE, ADVICE + lines) == "Recompute S1 in S2 and 1 more"
     before = "advice user\n  rewrite recompute S1 in S3\n"
-    assert title_of(before, before.replace("rewrite", "off rewrite")) == "Switch off recompute S1 in S3"
+    assert title_of(before, before.replace("rewrite", "off rewrite")) == "Disable recompute S1 in S3"
     assert title_of(before, before.replace("rewrite", "required rewrite")) == "Require recompute S1 in S3"
     assert title_of(before, before.replace("S3", "S2")) == "Recompute S1 in S3 → S1 in S2"
     assert title_of(before, "advice user\n") == "Without recompute S1 in S3"

@@ -76,8 +76,8 @@ def test_a_rewrite_of_the_menu_is_a_row_that_is_switched_and_removed(opened: Win
     assert "rewrite" not in advice(opened) and opened.panels.code.text.toPlainText() == code
     assert titles(opened)[1:] == [
         "Recompute S1 in S2",
-        "Switch off recompute S1 in S2",
-        "Switch on recompute S1 in S2",
+        "Disable recompute S1 in S2",
+        "Enable recompute S1 in S2",
         "Without recompute S1 in S2",
     ]
 

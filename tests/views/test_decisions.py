@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QAbstractItemModelTester
 
 from engine.documents.exploration import LanesDoc
 from tests.app.fake_documents import ADVICE
 from tests.app.fake_exploration import addresses, decisions
 from views.schedule.addresses import AccessPair, AddressesPage, _words_by_bank, address_rows, count, describe
-from views.schedule.decisions import DecisionModel, DecisionsPage
+from views.schedule.decisions import DecisionModel, DecisionsPage, word_in
 from views.theme import load_theme
+from views.themed_painter import ThemedPainter
 
 
 @pytest.fixture
@@ -109,3 +111,13 @@ def test_addresses_wait_for_their_button(qtbot: object) -> None:
     page.show_addresses(addresses("softmax_0", ADVICE), None)
     page.table.setCurrentIndex(page.table.rows.index_of("2"))
     assert lines == [30]
+
+
+def test_a_narrow_cell_says_one_whole_word(qapp: object) -> None:
+    """Of a product of five dimensions every other cell ended in an ellipsis."""
+    image = QImage(8, 8, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    themed = ThemedPainter(painter, load_theme("light"))
+    assert [word_in(themed, "used", room) for room in (66.0, 200.0)] == ["used", "used by outer loop"]
+    assert word_in(themed, "parallel", 66.0) == "parallel"
+    painter.end()

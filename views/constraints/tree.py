@@ -185,7 +185,7 @@ class ConstraintTreeView(RowView):
         menu.addAction("Disable\tSpace" if entry.enabled else "Enable\tSpace").triggered.connect(
             lambda: self._switch(row)
         )
-        menu.addAction("Make Soft" if entry.required else "Make Required").triggered.connect(
+        menu.addAction("Make Optional" if entry.required else "Make Required").triggered.connect(
             lambda: self.required_requested.emit(entry, not entry.required)
         )
         menu.addAction("Remove\tDel").triggered.connect(lambda: self.removal_requested.emit(entry))

@@ -201,6 +201,12 @@ class DecisionLegend(QWidget, Themed):
             box = box.adjusted(22 + width + 18, 0, 0, 0)
 
 
+def word_in(painter: ThemedPainter, state: str, room: float) -> str:
+    """What a cell says where it has so much room: the first word stands for all, which the legend has."""
+    word = WORDS[state]
+    return word if painter.width(word, face(11)) <= room else word.partition(" ")[0]
+
+
 def _paint_frame(painter: ThemedPainter, box: QRectF, radius: float) -> None:
     """Around what is chosen."""
     painter.ink("accent", "accent-bg", 1.6).drawRoundedRect(box, radius, radius)
@@ -290,5 +296,6 @@ class _CellDelegate(QStyledItemDelegate):
         paint_decision(themed, QPointF(box.x() + 18, box.center().y()), cell.state)
         quiet = cell.state in ("impossible", "used")
         font = semibold(11) if cell.chosen else face(11)
-        themed.text(box.adjusted(31, 0, -7, 0), WORDS[cell.state], "text-3" if quiet else "text", font)
+        room = box.adjusted(31, 0, -7, 0)
+        themed.text(room, word_in(themed, cell.state, room.width()), "text-3" if quiet else "text", font)
         painter.restore()
