@@ -68,6 +68,7 @@ class Commands(QObject):
         window.wiring.tuning.state_changed.connect(self.show_enabled)
         window.wiring.fusion_edits.state_changed.connect(self.show_enabled)
         window.exports.state_changed.connect(self.show_enabled)
+        window.wiring.tuning.applying.told.connect(window.status.say)
         window.wiring.queries.answered.connect(lambda _: self.show_enabled())
         window.panels.schedule.pipeline.canvas.trace_requested.connect(window.action("export-trace").trigger)
         workspace.open_refused.connect(self._tell_refusal)
@@ -140,7 +141,7 @@ class Commands(QObject):
             "last-panel": lambda: self.focus.go(-1),
             "reset": window.reset_layout,
             "apply": panels.constraints.text.request_apply,
-            "check": lambda: run_check(workspace, window.wiring.group, window.status.say),
+            "check": lambda: run_check(workspace, window.wiring.group, window.status.report),
             "time": self._measure,
             "replay": files.ask_replay,
             "replay-pause": timing.pause,

@@ -14,7 +14,7 @@ from views.panel import label
 from views.theme import Theme
 from views.themed import Themed, restyle
 
-MESSAGE_MS = 4000
+MESSAGE_MS, REPORT_MS = 4000, 20_000
 HEIGHT = 28
 """Pixels of the menu bar."""
 
@@ -136,6 +136,10 @@ class StatusBar(QStatusBar, Themed):
     def say(self, text: str) -> None:
         """A line that goes away by itself."""
         self.showMessage(text, MESSAGE_MS)
+
+    def report(self, text: str) -> None:
+        """The same, of what took so long that somebody may look elsewhere."""
+        self.showMessage(text, REPORT_MS)
 
     def _button(self, text: str, tip: str, pressed: SignalInstance) -> QToolButton:
         made = QToolButton(toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)

@@ -48,6 +48,11 @@ def test_the_best_is_one_step_that_undo_takes_back(tuned: Window, qtbot: object)
     resting(tuned, qtbot)
     assert len(history.steps) == 2 and from_text(history.step.text) == from_text(advice(before, 2))
     assert history.step.note == "Trial 2 of run 1"
+    assert tuned.status.currentMessage() == "Trial 2 of run 1 is a step of softmax now", "Tune shows no history"
+    tuned.action("tune-best").trigger()
+    resting(tuned, qtbot)
+    assert tuned.status.currentMessage() == "Trial 2 of run 1 is what softmax has already"
+    assert len(history.steps) == 2
     tuned.action("undo").trigger()
     settle(tuned, qtbot)
     assert history.step.text == before

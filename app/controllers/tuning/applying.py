@@ -29,6 +29,8 @@ class Applying(QObject):
 
     refused = Signal(object)
     """The Problem that says why a recipe cannot be applied."""
+    told = Signal(str)
+    """What became of a recipe that was applied: the history need not be in sight."""
     tied = Signal(object)
     """Group -> the advice that was asked for: edits that are one step."""
 
@@ -82,6 +84,7 @@ class Applying(QObject):
                 self.workspace.learn(group, noted.text, measured=noted.measured)
             if not history.step.note:
                 self.workspace.note(group, history.current, noted.said)
+            self.told.emit(f"{noted.said} is a step of {self._title(group)} now")
 
     def _go_on_together(self) -> None:
         """Asks for all steps once every group has a history, or is known to get none."""
@@ -101,11 +104,16 @@ class Applying(QObject):
             self.refused.emit(problem_of(error))
             return ""
         if text == present:
+            self.told.emit(f"{wanted.said} is what {self._title(group)} has already")
             return ""
         measured = wanted.measured if text == wanted.text else None
         self._noted[group] = replace(wanted, text=text, measured=measured)
         self.workspace.edit(group, text)
         return text
+
+    def _title(self, group: str) -> str:
+        known = self.workspace.group(group)
+        return known.title if known else group
 
     def _forget(self) -> None:
         for wanted in (self._wanted, self._together, self._noted):
