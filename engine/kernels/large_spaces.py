@@ -26,8 +26,10 @@ from engine.kernels.sketch_rules import Sketch
 from engine.kernels.space import Dropped, Funnel, Program
 
 WHOLE, DRAWN, EXPANDED = 4096, 2048, 128
-"""Programs of a space that is looked at whole, of the sample of a larger one, and how many of these have their neighbours
-asked.  Of 40 tasks of four models the best so found is the best of all, but for one that is 0.4 % behind."""
+"""Programs of a space that is looked at whole, of the sample of a larger one, and those whose neighbours are asked.
+
+Of 40 tasks of four models the best so found is the best of all, but for one that is 0.4 % behind.
+"""
 UNSEEN = "not looked at"
 """Name of what a funnel counts for the programs that are left out so."""
 BECAUSE = f"of so many, {DRAWN:,} are drawn, and the neighbours of the {EXPANDED} that promise most are asked"
