@@ -8,14 +8,18 @@ from engine.compilation import compile_group
 from engine.documents import mappings as documents
 from engine.documents.mappings import MappingDoc, MappingsDoc, RefusedDoc
 from engine.execution.nodes import Check
+from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
+from engine.fusion.packing import part_groups
 from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
+from engine.kernels.family import Setting
 from engine.kernels.gemm.advise import advise_tiles
 from engine.kernels.gemm.mapping_tasks import outer_of, why_no_kernel
 from engine.kernels.gemm.outer_loops import outer_entries
-from engine.kernels.gemm.problem import config_of_tile, gemm_axes
+from engine.kernels.gemm.problem import gemm_axes
 from engine.kernels.nodes import Kernel
+from engine.kernels.packed.advise import pack_group
 from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.scheduling.nodes import HONOURED
 from engine.support.errors import EngineError
@@ -55,12 +59,15 @@ def group_mappings(group: FusionGroup, recipe: Recipe, check: Checker | None = N
 def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> tuple[Entry, ...]:
     """The entries of author `tensorize` that ask for a mapping.
 
-    Where a kernel can take it, with the tiles that the adviser would give; else what the mapping itself says: cuts of
-    iterators, the intrinsic on the summed loop, a tile of the intrinsic on each axis, and which loops are around it.
+    Where a kernel can take it, with the tiles that the adviser would give, for products that share a launch all of
+    theirs; else what the mapping itself says: cuts of iterators, the intrinsic on the summed loop, a tile of the
+    intrinsic on each axis, and which loops are around it.
     """
     if not why_no_kernel(mapping, anchor, group, recipe):
-        intrinsic, outer = INTRINSICS[mapping.abstraction.name], outer_of(mapping)
-        return advise_tiles(group.program, intrinsic, target(recipe.target), outer)[0]
+        machine = target(recipe.target)
+        if group.kind == PACKED.name:
+            return pack_group(group, Setting(machine, recipe.numerics)).scenario.entries
+        return advise_tiles(group.program, INTRINSICS[mapping.abstraction.name], machine, outer_of(mapping))[0]
     names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")
@@ -91,7 +98,7 @@ def _document(
     why_not = why_no_kernel(mapping, anchor, group, recipe)
     state = documents.LISTED
     if not why_not:
-        state, why_not = _try_kernel(mapping, entries, group, recipe, check)
+        state, why_not = _try_kernel(mapping, entries, anchor, group, recipe, check)
     flat = mapping.flat_indices()
     axes = (
         documents.IntrinsicAxisDoc(
@@ -107,8 +114,9 @@ def _document(
 
 
 def _try_kernel(
-    mapping: IntrinsicMapping, entries: tuple[Entry, ...], group: FusionGroup, recipe: Recipe, check: Checker | None
-) -> tuple[str, str]:
+    mapping: IntrinsicMapping, entries: tuple[Entry, ...], anchor: Statement, group: FusionGroup, recipe: Recipe,
+    check: Checker | None,
+) -> tuple[str, str]:  # fmt: skip
     """How far a kernel of these entries comes, and what is wrong with it."""
     name, advice = mapping.abstraction.name, Advice("tensorize", Scenario(entries))
     try:
@@ -118,7 +126,7 @@ def _try_kernel(
     if kernel.tile.intrinsic != name:
         said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
         return documents.LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
-    axes = _axes(kernel)
+    axes = _axes(kernel, anchor)
     if axes is None or not axes.has(*mapping.axes):
         refused = [v.because for v in kernel.verdicts if v.outcome != HONOURED]
         return documents.LISTED, "; ".join(filter(None, refused)) or "the kernel puts other iterators on the axes"
@@ -128,7 +136,9 @@ def _try_kernel(
     return (documents.CHECKED, "") if result.status == "pass" else (documents.WRONG, result.message)
 
 
-def _axes(kernel: Kernel) -> GemmAxes | None:
+def _axes(kernel: Kernel, anchor: Statement) -> GemmAxes | None:
     """The iterators that a kernel has on each axis of its intrinsic; None where it is no tiled product."""
-    config = config_of_tile(kernel.tile)
-    return gemm_axes(kernel.program, config.outer) if config else None
+    config = kernel.tile.config.product if kernel.tile.config else None
+    parts = part_groups(kernel.group) if kernel.group.kind == PACKED.name else (kernel.group,)
+    program = next(part.program for part in parts if anchor in part.program.statements)
+    return gemm_axes(program, config.outer) if config else None

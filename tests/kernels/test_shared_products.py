@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.documents.mappings import CHECKED, COMPILED, LISTED
 from engine.execution.nvrtc import compile_cuda
 from engine.fusion.stitching.nodes import Fixed
 from engine.kernels.packed.lower import SharedProductsConfig
@@ -164,3 +165,26 @@ def test_products_that_differ_in_their_arrays_alone_are_written_once(tmp_path: P
     assert [len(line.statements) for line, text in pairs if "mma_m16n8k16_f16(" in text] == [1, 2]
     (apart,) = plan_of(tmp_path, (64, 64, 72)).groups
     assert engine.compile(apart).source.text.count("for (int tile = ") == 3
+
+
+@needs_compiler
+@pytest.mark.parametrize("widths", [EQUAL, GROUPED, RAGGED], ids=str)
+def test_their_mapping_is_that_of_the_launch(widths: Widths, tmp_path: Path) -> None:
+    """Its entries ask for the kernel of all products, and a search counts the mapping as its task alone."""
+    (group,) = plan_of(tmp_path, widths).groups
+    found = engine.mappings(group, emulate=True)
+    assert [(m.intrinsic, m.state) for m in found.mappings if not m.why_not] == [("mma_m16n8k16_f16", CHECKED)]
+    searched = problem(group, engine.default_recipe(group))
+    assert isinstance(searched, SearchProblem) and [task.name for task in searched.tasks] == ["mma_m16n8k16_f16"]
+    assert not [one for one in searched.refused if one.mapping == "mma_m16n8k16_f16"]
+
+
+def test_loops_around_the_intrinsic_are_for_a_product_of_its_own(tmp_path: Path) -> None:
+    nodes: list[Node] = [("MatMul", ["x", f"w{n}"], [f"y{n}"], {}) for n in range(3)]
+    inputs = {"x": ("float16", (2, 48, 128))} | {f"w{n}": ("float16", (128, 64)) for n in range(3)}
+    graph = engine.load(write_model(tmp_path / "p.onnx", nodes, inputs, ["y0", "y1", "y2"]))
+    (group,) = engine.fuse(graph, target="a100").groups
+    states = {m.binding: (m.state, m.why_not) for m in engine.mappings(group).mappings}
+    whole, *others = states.values()
+    assert whole == (COMPILED, "") and others
+    assert all(state == LISTED and "share a launch" in why for state, why in others)

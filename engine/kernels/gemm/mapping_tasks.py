@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.cost.estimate import model_microseconds
+from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
@@ -217,6 +218,8 @@ def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGro
     if not taken.has(*mapping.axes):
         why = f"its kernel reduces results along {' '.join(walked)}" if walked else "with these loops around"
         return f"{why}: the axes are {taken}"
+    if group.kind == PACKED.name and taken.outer:
+        return "products that share a launch have no loops around the intrinsic"
     if not is_allowed(INTRINSICS[name], recipe.numerics):
         need = INTRINSICS[name]
         return f'{need.because}; the recipe\'s numerics must say "tensor_cores": "{need.numerics}"'

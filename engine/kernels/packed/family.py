@@ -64,7 +64,8 @@ class PackedFamily(KernelFamily):
         """As `KernelFamily` says."""
         is_of_products = isinstance(kernel.tile.config, SharedProductsConfig)
         tasks = (product_pack_tasks if is_of_products else packed_tasks)(group, kernel)
-        return Space(tuple(tasks), tuple(refused_mappings(group, kernel.recipe)))
+        refused = refused_mappings(group, kernel.recipe, {task.name for task in tasks})
+        return Space(tuple(tasks), tuple(refused))
 
 
 PACKED_FAMILY = PackedFamily()
