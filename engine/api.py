@@ -358,7 +358,8 @@ def launch_record(kernel: Kernel, count: int = 1) -> Launched:
 def mappings(group: FusionGroup, recipe: Recipe | None = None, emulate: bool = False) -> MappingsDoc:
     """Every mapping of a group to every intrinsic known, as entries; compiled where kernels can take them.
 
-    emulate: also compare those kernels with the reference.  Raises MissingCapability then without a C++ compiler.
+    emulate: also compare those kernels with the reference.  Raises MissingCapability then without a C++ compiler, and
+    Unsupported for a CPU.
     """
     from engine.explore.intrinsic_mappings import group_mappings
 

@@ -42,7 +42,7 @@ from engine.support.errors import EngineError, Fault, Illegal, Unsupported
 from engine.target import Target
 from engine.target import target as find_target
 from engine.target.cpu import CpuTarget
-from engine.target.machines import is_cpu
+from engine.target.machines import is_cpu, refuse_cpu
 from engine.tensor.nodes import TensorProgram
 from engine.tensor.numerics import default_numerics, is_opmath, with_arithmetic
 from engine.tensorize.numerics import check_numerics
@@ -212,8 +212,7 @@ def compile_group(
     legal one, OverBudget when the search has found nothing within its limits, Unsupported for a CPU (`compile_for`).
     """
     target = recipe.target if recipe else group.target
-    if is_cpu(target):
-        raise Unsupported("codegen", group.name, f"{target} is a CPU: this is told of kernels for GPUs", "name a GPU")
+    refuse_cpu(group.name, target)
     recipe = recipe or default_recipe(group)
     advised = _kernels.find(recipe.groups.get(group.name, ()), group, _stamp(recipe.target, recipe.numerics))
     if advised is not None and observe is None:  # advisers require nothing that it could lack

@@ -25,6 +25,7 @@ from app.cli.options import (
     Dims,
     File,
     Gpu,
+    GpuAlone,
     Group,
     Json,
     Numerics,
@@ -301,7 +302,7 @@ def diff(
 def baseline(
     file: File,
     out: Annotated[Path, Option("-o", "--output", metavar="FILE", parser=written_file, help="Where to write it.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING,
+    recipe: RecipeFile = None, target: GpuAlone = None, dim: Dims = NOTHING,
 ) -> None:  # fmt: skip
     """Count what the kernels cost, for `check`. Sectors, conflicts, registers and spills; needs no GPU."""
     from app.cli import regression as gate
@@ -316,7 +317,7 @@ def check(
     tolerance: Annotated[
         float, Option(metavar="P", parser=percentage, help="Let figures grow by P %.")
     ] = 0.0,
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+    recipe: RecipeFile = None, target: GpuAlone = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Whether any figure of a baseline grew. A gate for continuous integration, which needs no GPU."""
     from app.cli import regression as gate
@@ -347,7 +348,7 @@ def report(
 def moves(
     file: File,
     group: Annotated[str, Option(metavar="NAME", help="The group to look at.")],
-    recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+    recipe: RecipeFile = None, target: GpuAlone = None, dim: Dims = NOTHING, json: Json = False,
 ) -> None:  # fmt: skip
     """Next steps of a group, each tried. Tells their predicted effects, or why they cannot be."""
     from app.cli import verbs

@@ -58,6 +58,14 @@ Target = Annotated[
         metavar="GPU", autocompletion=complete_gpu, help=f"Machine to compile for, the recipe's or else h200: {_NAMES}."
     ),
 ]
+GpuAlone = Annotated[
+    str | None,
+    Option(
+        metavar="GPU", autocompletion=one_of(*_GPUS),
+        help=f"Machine to compile for, the recipe's or else h200: {', '.join(_GPUS)}.",
+    ),
+]  # fmt: skip
+"""Of verbs that are told of kernels for GPUs."""
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension, or batch=1..64.")]
 Numerics = Annotated[
     list[str],

@@ -9,9 +9,10 @@ from typing import Any
 import engine
 from app.cli import output
 from app.cli.compile_job import CompileJob
-from engine import CpuKernel, EngineError, Failure, Timing
+from engine import BadInput, CpuKernel, EngineError, Failure, Timing
 from engine.documents.model import PublishedTime
 from engine.support.serialization import fields_to_json, from_json, to_json
+from engine.target.machines import is_cpu
 from views.format import duration, figure, plural, published_line
 
 
@@ -19,6 +20,8 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
     """Modelled times, beside published ones of other kernels.  trace: a folder for the trace events of every kernel."""
     from engine.measurements.published import published_times
 
+    if trace is not None and is_cpu(job.target):
+        raise BadInput("command line", "--trace", f"shows kernels for GPUs, {job.target} is a CPU", "leave it out")
     rows: list[dict[str, Any]] = []
     for group, kernel in output.track(job.kernels(), len(job.groups), "predicting"):
         if isinstance(kernel, EngineError):
@@ -30,7 +33,8 @@ def predict(job: CompileJob, json: bool, trace: Path | None = None) -> None:
             "microseconds": found.microseconds, "samples": [], "note": found.note, "bound": found.bound,
             "terms": to_json(found.terms), "published": to_json(published_times(group)),
         })  # fmt: skip
-        if trace is not None and not isinstance(kernel, CpuKernel):
+        if trace is not None:
+            assert not isinstance(kernel, CpuKernel)
             from engine.explore.chrome_trace import write_trace
             from engine.explore.pipeline_chart import chart
 
@@ -60,8 +64,6 @@ def measure(job: CompileJob, json: bool) -> bool:
 
 def _measure_model(job: CompileJob) -> dict[str, Any] | None:
     """All launches for a CPU in one run, or why it gave no time; None on a GPU, and where one group is asked for."""
-    from engine.target.machines import is_cpu
-
     if not is_cpu(job.target) or job.only is not None or job.plan.without_kernel:
         return None
     found = engine.measure_model(job.plan, job.recipe)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from app.cli.options import NOTHING, Dims, File, Group, Json, RecipeFile, Target, job, one_of
+from app.cli.options import NOTHING, Dims, File, GpuAlone, Group, Json, RecipeFile, Target, job, one_of
 from app.cli.standard_streams import place_on_disk, read_file, written_file, written_table
 
 Table = Annotated[
@@ -19,7 +19,7 @@ def mappings(
     file: File,
     check: Annotated[bool, Option("--check", help="Run their kernels on the CPU and compare.")] = False,
     every: Annotated[bool, Option("--all", help="All mappings, not the cheapest of each intrinsic.")] = False,
-    group: Group = None, recipe: RecipeFile = None, target: Target = None, dim: Dims = NOTHING, json: Json = False,
+    group: Group = None, recipe: RecipeFile = None, target: GpuAlone = None, dim: Dims = NOTHING, json: Json = False,
 ) -> bool:  # fmt: skip
     """Every way to compute sums of products by an intrinsic. Tells why the others cannot."""
     from app.cli import mappings as tuning_mappings

@@ -24,6 +24,7 @@ from engine.recipe import Advice, Entry, Recipe, Scenario
 from engine.scheduling.nodes import HONOURED
 from engine.support.errors import EngineError
 from engine.target import target
+from engine.target.machines import refuse_cpu
 from engine.tensor.nodes import Iterator, Statement
 from engine.tensorize.abstractions import ABSTRACTIONS
 from engine.tensorize.bind import GemmAxes
@@ -38,7 +39,9 @@ def group_mappings(group: FusionGroup, recipe: Recipe, check: Checker | None = N
     """Every mapping of a group's sum of products to every intrinsic of the table.
 
     check: compares a kernel with the reference; without it mappings that have a kernel are only compiled.
+    Raises Unsupported for a CPU.
     """
+    refuse_cpu(group.name, recipe.target)
     sums = [s for s in group.program.statements if s.reduction is not None]
     anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
     forms = products(anchor, group.program.arrays) if anchor else "no statement of the group is a sum"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.support.errors import BadInput
+from engine.support.errors import BadInput, Unsupported
 from engine.target import DEVICES, Target
 from engine.target.cpu import NAMED_CPUS, CpuTarget
 from engine.target.host_cpu import HOST, host_cpu
@@ -15,6 +15,12 @@ CPU_NAMES = (HOST, *NAMED_CPUS)
 def is_cpu(name: str) -> bool:
     """Whether a target is a CPU."""
     return name.lower() == HOST or name.lower() in NAMED_CPUS
+
+
+def refuse_cpu(subject: str, name: str) -> None:
+    """Raise Unsupported where a target is a CPU and what is asked for is told of kernels for GPUs."""
+    if is_cpu(name):
+        raise Unsupported("codegen", subject, f"{name} is a CPU: this is told of kernels for GPUs", "name a GPU")
 
 
 def cpu(name: str) -> CpuTarget:

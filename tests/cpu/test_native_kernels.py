@@ -146,6 +146,8 @@ def test_edits_are_followed_and_what_cannot_be_is_said() -> None:
 def test_a_gpu_s_verbs_refuse_a_cpu_by_name() -> None:
     assert "cpu" in refused("fuse", SOFTMAX, "--target", "pentium")
     assert "is a CPU" in refused("generate", SOFTMAX, "--target", "cpu", "-o", "/tmp/never", "--with", "torch")
+    assert "is a CPU" in refused("mappings", SOFTMAX, "--target", "cpu")
+    assert "is a CPU" in refused("predict", SOFTMAX, "--target", "cpu", "--trace", "/tmp/never")
 
 
 def test_sources_and_their_headers_are_written(tmp_path: Path) -> None:
