@@ -90,9 +90,16 @@ def test_manifests_are_compared_figure_by_figure(tmp_path: Path) -> None:
     before, after = figures["softmax_0", "registers sm_80"]
     assert after == before + 8
     assert "manifests hold no times" in refused("compare", str(a), str(b), "--max-slowdown", "5")
-    del content["kernels"][0]["grid"]
+    del content["kernels"][0]["launches"][0]["grid"]
     b.write_text(json.dumps(content), encoding="utf-8")
     assert "is no manifest" in refused("compare", str(a), str(b))
+
+
+def test_manifests_of_kernels_for_a_cpu_are_compared_too(tmp_path: Path) -> None:
+    assert loomscope("generate", SOFTMAX, "-o", str(tmp_path), "--target", "avx2").returncode == 0
+    manifest = str(tmp_path / "manifest.json")
+    assert loomscope("compare", manifest, manifest).stdout == "no difference\n"
+
 
 
 @pytest.mark.parametrize(

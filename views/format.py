@@ -49,10 +49,10 @@ def with_unit(value: float, unit: str) -> str:
 
 
 def percent(part: float) -> str:
-    """A share of one: "12.6 %", "100 %"; "< 0.1 %" instead of a zero that is none."""
+    """A part of one: "12.6 %", "100 %", "2,727 %"; "< 0.1 %" instead of a zero that is none."""
     if 0 < part < 0.0005:
         return "< 0.1 %"
-    return "100 %" if part > 0.9995 else f"{part * 100:.1f} %"
+    return f"{part * 100:,.0f} %" if part > 0.9995 else f"{part * 100:.1f} %"
 
 
 def published_line(time: PublishedTime) -> str:

@@ -128,7 +128,7 @@ def _manifest_figures(path: str | Path) -> Iterator[tuple[tuple[str, str], float
         for kernel in data["kernels"]:
             name = str(kernel["group"])
             yield (name, "launches"), sum(launch["group"] == name for launch in data["launches"])
-            own = [kernel, *kernel.get("launches", ())[1:]]  # the kernel's own figures are its first launch's
+            own = kernel.get("launches") or [kernel]  # a kernel of several has those of the first as its own, too
             yield (name, "blocks"), sum(math.prod(one["grid"]) for one in own)
             yield (name, "threads per block"), max(math.prod(one["block"]) for one in own)
             yield (name, "shared memory"), max(one["shared_bytes"] for one in own)

@@ -57,6 +57,7 @@ def test_figures() -> None:
     assert [amount(512), amount(100_663_296), amount(14.5e9, "FLOP")] == ["512 B", "101 MB", "14.5 GFLOP"]
     assert [kib(size) for size in (64, 49_152, 56_064)] == ["64 B", "48 KiB", "54.8 KiB"]
     assert [percent(part) for part in (0.0, 0.0001, 0.126, 1.0)] == ["0.0 %", "< 0.1 %", "12.6 %", "100 %"]
+    assert [percent(change) for change in (1.126, 27.27)] == ["113 %", "2,727 %"]  # of a time that grew
     assert compact_shape("96 x 512 x 512 float16") == "96×512×512"
 
 
