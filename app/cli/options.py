@@ -66,6 +66,8 @@ GpuAlone = Annotated[
     ),
 ]  # fmt: skip
 """Of verbs that are told of kernels for GPUs."""
+OneSize = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension.")]
+"""Of verbs that show a model at one size."""
 Dims = Annotated[list[str], Option(metavar="NAME=VALUE", help="Size of a symbolic dimension, or batch=1..64.")]
 Numerics = Annotated[
     list[str],

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from app.cli import output
-from app.cli.options import NOTHING, Dims, File, Gpu, one_of
+from app.cli.options import NOTHING, File, Gpu, OneSize, one_of
 from app.cli.standard_streams import read_file, written_file
 from app.shell.panels import PANELS, PERSPECTIVES
 from app.shell.sigint import note_interrupts
@@ -22,7 +22,7 @@ _PERSPECTIVES = [name.lower() for name in PERSPECTIVES]
 def open_(
     file: Annotated[str | None, Argument(metavar="FILE", help="What to open, else the example.")] = None,
     target: Gpu = None,
-    dim: Dims = NOTHING,
+    dim: OneSize = NOTHING,
 ) -> None:
     """Open the window."""
     from app.cli.doctor import display
@@ -72,7 +72,7 @@ def render(
     what_if: Annotated[list[str], Option(metavar="NAME=VALUE", help="Of the pipeline: stages=3.")] = NOTHING,
     tile: Annotated[int | None, Option(metavar="N", help="Tile to select in the pipeline.")] = None,
     target: Gpu = None,
-    dim: Dims = NOTHING,
+    dim: OneSize = NOTHING,
 ) -> None:
     """Draw the window as a picture; no display is needed."""
     from app.session.dimensions import dimensions_of, numbers_of

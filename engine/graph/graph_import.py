@@ -23,7 +23,7 @@ from engine.graph.host import (
     chosen_results,
     counted_results,
 )
-from engine.graph.limits import STANDARD, checked_opsets, checked_shape
+from engine.graph.limits import STANDARD, ask_for_sizes, checked_opsets, checked_shape
 from engine.graph.nodes import Constant, HostStep, Operator, OperatorGraph, Tensor, dtype_text
 from engine.graph.own_results import own_results
 from engine.graph.results import Inference, Result, static_result
@@ -128,7 +128,8 @@ class GraphImport:
                     continue
                 self._symbols.add(symbol)
                 if symbol not in self._dimensions:
-                    raise BadInput("graph", subject, f"dimension {symbol} has no size", f"give one: --dim {symbol}=8")
+                    asked = ask_for_sizes(self._model.graph.input, self._dimensions)
+                    raise BadInput("graph", subject, f"dimension {symbol} has no size", asked)
                 if (size := self._dimensions[symbol]) < 1:
                     raise BadInput("graph", subject, f"dimension {symbol} is {size}", "give it at least one element")
                 shape.append(size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import onnx
 from onnx import defs
@@ -30,6 +30,14 @@ def checked_shape(subject: str, shape: Sequence[int], least: int = 1) -> tuple[i
         text = " x ".join(map(str, shape))
         raise BadInput("graph", subject, f"{text} are {elements} elements", "at most 2^36 in one tensor")
     return tuple(shape)
+
+
+def ask_for_sizes(inputs: Iterable[onnx.ValueInfoProto], sized: Collection[str]) -> str:
+    """What gives every open dimension of some inputs a size, those that are `sized` left out."""
+    dims = ((f"{v.name}.{n}", dim) for v in inputs for n, dim in enumerate(v.type.tensor_type.shape.dim))
+    names = dict.fromkeys(dim.dim_param or place for place, dim in dims if not dim.HasField("dim_value"))
+    wanted = [f"--dim {name}=8" for name in names if name not in sized]
+    return f"give {'it one' if len(wanted) == 1 else 'all of them one'}: {' '.join(wanted)}"
 
 
 def checked_name(subject: str, name: str | bytes) -> str:

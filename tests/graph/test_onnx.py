@@ -83,6 +83,13 @@ def test_symbolic_dimensions_are_bound(tmp_path: Path) -> None:
     assert load(path, {"batch": 8}).tensors["y"].shape == (8, 3)
     with pytest.raises(BadInput, match=r"input x: dimension batch has no size.*--dim batch"):
         load(path)
+    two = save(tmp_path / "two.onnx", model([node("Relu", "x", "y")], {"x": ("batch", "seq", None)}, ["y"]))
+    with pytest.raises(BadInput, match=r"dimension batch has no size") as told:
+        load(two)
+    assert told.value.hint == "give all of them one: --dim batch=8 --dim seq=8 --dim x.2=8"
+    with pytest.raises(BadInput, match=r"dimension seq has no size") as told:
+        load(two, {"batch": 2, "x.2": 3})
+    assert told.value.hint == "give it one: --dim seq=8"
     with pytest.raises(BadInput, match=r"no dimension bach.*batch"):
         load(path, {"batch": 8, "bach": 4})
     for size in (0, -2, 2**40):

@@ -175,11 +175,13 @@ def test_what_is_no_range_is_refused(low: int, high: int, tmp_path: Path) -> Non
     path = save(tmp_path, FITTING["element-wise"])
     with pytest.raises(BadInput, match=rf"is {low}\.\.{high}"):
         engine.for_sizes(engine.fuse(engine.load(path, {"batch": 4})), "batch", low, high)
-    assert f"{low}..{high}" in refused("verify", str(path), f"--dim=batch={low}..{high}") or high < 1
+    for verb in ("verify", "predict"):
+        assert f"is {low}..{high}" in refused(verb, str(path), f"--dim=batch={low}..{high}")
     two = refused("verify", str(path), "--dim=batch=1..4", "--dim=other=1..4")
     assert "is a second range" in two
     assert "no blocks to leave out" in refused("verify", str(path), "--dim=batch=1..4", "--target=avx2")
     assert "is a second size of batch" in refused("verify", str(path), "--dim=batch=1..4", "--dim=batch=3")
+    assert "is a second number for batch" in refused("predict", str(path), "--dim=batch=4", "--dim=batch=3")
     assert "none of a range" in refused("verify", str(path), "--dim=batch=1..4", "--whole")
 
 
