@@ -185,6 +185,19 @@ def test_verify_of_one_group_prints_the_counts_beside_their_lines() -> None:
     (load,) = (line for line in done.stdout.splitlines() if "global load" in line)
     assert ".load<4>" in load and " 16 " in load, "512 bytes a warp are 16 sectors"
     assert "global load" not in loomscope("verify", SOFTMAX).stdout
+    native = loomscope("verify", SOFTMAX, "--group", "softmax_0", "--target", "cpu")
+    assert "pass" in native.stdout and "Counted" not in native.stdout, "kernels for CPUs are executed, not counted"
+
+
+def test_verify_names_the_entry_that_no_kernel_takes(tmp_path: Path) -> None:
+    made = tmp_path / "recipe.json"
+    entry = {"statements": ["S0"], "dimension": "innermost", "field": "mark", "value": ["lane", 4096], "required": True}
+    advice = [{"author": "user", "scenario": {"entries": [entry]}}]
+    made.write_text(json.dumps({"version": 2, "target": "h200", "groups": {"softmax_0": advice}}))
+    done = loomscope("verify", SOFTMAX, "--recipe", str(made), "--json")
+    (row,) = json.loads(done.stdout)["groups"]
+    assert (done.returncode, row["status"]) == (1, "fail")
+    assert row["message"].startswith("required S0 @ innermost: mark lane 4096: ")
 
 
 def test_the_version_is_said() -> None:

@@ -28,7 +28,9 @@ def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
     for group, kernel in output.track(job.kernels((Conflict,)), len(job.groups), "checking"):
         if isinstance(kernel, EngineError):
             status = "unsupported" if isinstance(kernel, Unsupported) else "fail"
-            rows.append({"name": group.name, "status": status, "message": kernel.reason})
+            # Of entries that cannot hold, the subject says which.
+            message = f"{kernel.subject}: {kernel.reason}" if isinstance(kernel, Conflict) else kernel.reason
+            rows.append({"name": group.name, "status": status, "message": message})
         else:
             levels = choose_levels(level, kernel)
             row = _level_row({each: engine.check(kernel, level=each) for each in levels})
@@ -38,7 +40,7 @@ def verify(job: CompileJob, whole: bool, level: str, json: bool) -> bool:
         left_out = job.plan.unsupported.items()
         rows += [{"name": name, "status": "unsupported", "message": reason} for name, reason in left_out]
     good = _report_checks(rows, json)
-    if job.only and texts and not json:
+    if texts and not json and job.only and rows[0]["counts"]:
         _say_counts(rows[0]["counts"], texts[0].splitlines())
     return good
 
