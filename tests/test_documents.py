@@ -12,7 +12,7 @@ import pytest
 import engine
 from engine.recipe import ENTRY_FIELDS, MARKS, REWRITES
 from tests.support.commands import loomscope
-from tests.support.needs import needs_compiler
+from tests.support.needs import needs_compiler, needs_nvrtc
 from tests.test_packaging import packages
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +33,23 @@ def blocks(page: Path | str, language: str) -> list[str]:
 
 def test_the_readme_is_short() -> None:
     assert len(text(ROOT / "README.md").split()) <= MOST_WORDS
+
+
+@needs_compiler
+@needs_nvrtc
+def test_what_the_readme_shows_of_commands_is_what_they_say() -> None:
+    """Its lines in order, whose "..." stands for others; errors are rounded otherwise from machine to machine."""
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", text(ROOT / "README.md"), re.DOTALL | re.MULTILINE)
+    (shown,) = [block for language, block in fences if not language and block.startswith("$ ")]
+    for session in re.split(r"^\$ ", shown, flags=re.MULTILINE)[1:]:
+        command, *wanted = filter(None, session.splitlines())
+        said = iter(loomscope(*shlex.split(command.partition("|")[0])[1:]).stdout.splitlines())
+        for line in wanted:
+            assert line == "..." or any(_words(line) == _words(other) for other in said), line
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.split() if not re.fullmatch(r"\d(\.\d)?e-\d\d", word)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -123,7 +123,7 @@ def checked_entry(entry: Entry) -> Entry:
             _require(isinstance(value, tuple) and len(value) == 2, entry, "takes a name and a value", "mark vector 4")
             assert isinstance(value, tuple)
             _require(value[0] in MARKS, entry, f"{value[0]!r} is unknown", f"marks are {', '.join(MARKS)}")
-            reason = f"{value[0]} takes a number from 1 or a word, not {value[1]}"
+            reason = f"{value[0]} takes a whole number from 1 below 2^31 or a word, not {value[1]}"
             _require(_is_count(value[1]) or isinstance(value[1], str), entry, reason, f"mark {value[0]} 4")
         case "rewrite":
             value = (value,) if isinstance(value, str) else value
