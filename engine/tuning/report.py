@@ -138,7 +138,9 @@ class TuningReport:
 
 def report_of(search: Search) -> TuningReport:
     """The state of a search now."""
-    groups = {name: _tuned_group(name, one) for name, one in search.progress.items()}
+    # A runner that needs the graph compared every trial with the reference before its time counted.
+    compared = AGREES if search.runner.needs_graph else ""
+    groups = {name: _tuned_group(name, one, compared) for name, one in search.progress.items()}
     store = search.log.store
     return TuningReport(
         search.log.number, search.runner.origin, search.why_ended, search.spent, search.repeated, str(store.path),
@@ -146,11 +148,12 @@ def report_of(search: Search) -> TuningReport:
     )  # fmt: skip
 
 
-def _tuned_group(name: str, one: Progress) -> TunedGroup:
+def _tuned_group(name: str, one: Progress, compared: str) -> TunedGroup:
     winner = one.winner
     return TunedGroup(
-        name, _finite(one.before), _finite(one.time), None if winner is None else program_of(winner), one.note,
-        one.trials, one.reused, dict(one.failures), {task.name: _funnel(task) for task in one.problem.tasks},
+        name, _finite(one.before), _finite(one.time), None if winner is None else program_of(winner),
+        one.note or (compared if winner else ""), one.trials, one.reused, dict(one.failures),
+        {task.name: _funnel(task) for task in one.problem.tasks},
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine.cpu.nodes import CpuKernel
 from engine.execution.nodes import MEASURED
+from engine.tuning.final_validation import AGREES
 from engine.tuning.problem import SearchProblem, problem
 from tests.support.commands import MODELS
 from tests.support.needs import needs_compiler
@@ -50,5 +51,6 @@ def test_trials_are_measured_and_kept(tmp_path: Path) -> None:
     run = engine.tune(plan, trials=3, runner=MEASURED, records=tmp_path / "trials.db", patience=1)
     attempts = list(run)
     assert attempts and run.report().origin == MEASURED
+    assert [one.note for one in run.report().groups.values()] == [AGREES], "every trial was compared before it counted"
     kernel = engine.compile(plan.groups[0], run.best)
     assert engine.check(kernel).status == "pass"
