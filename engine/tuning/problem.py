@@ -19,6 +19,9 @@ from engine.recipe import Recipe
 from engine.scheduling.nodes import HONOURED
 from engine.support.errors import EngineError, Unsupported
 
+BEFORE_SEARCH = "the recipe before the search"
+"""What the trial of a group's own recipe is recorded for, in place of a program."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchProblem:

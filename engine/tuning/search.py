@@ -25,6 +25,7 @@ from engine.support.errors import EngineError, MissingCapability
 from engine.tuning.budget_scheduler import budget
 from engine.tuning.control import LOOK, SearchControl
 from engine.tuning.final_validation import Together, settle
+from engine.tuning.problem import BEFORE_SEARCH
 from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
 from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, this_process
@@ -235,7 +236,7 @@ class Search:
             subject, outcome = item.prepared.subject, result
         if subject is None or (isinstance(outcome, Failure) and outcome.kind == NOT_RECORDED):
             return self._keep(item, outcome, None)
-        because = "the recipe before the search" if item.program is None else str(item.program)
+        because = BEFORE_SEARCH if item.program is None else str(item.program)
         name = item.progress.problem.group.name
         trial = Trial(subject, self.runner.origin, outcome, name, item.prepared.recipe, because)
         return self._keep(item, outcome, trial)

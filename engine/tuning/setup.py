@@ -16,7 +16,7 @@ from engine.records.nodes import RefusedRecord, Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, Unsupported
-from engine.tuning.problem import SearchProblem, problem
+from engine.tuning.problem import BEFORE_SEARCH, SearchProblem, problem
 from engine.tuning.progress import Progress, TaskProgress
 from engine.tuning.runner import ReplayedRunner, Runner
 from engine.tuning.search import Search
@@ -92,7 +92,9 @@ def _recorded_alone(problem: SearchProblem, store: RecordStore, origin: str) -> 
 
     Raises Unsupported where there are none.
     """
-    names = frozenset(trial.because for trial in store.trials(origin, problem.group.name))
+    names = {trial.because for trial in store.trials(origin, problem.group.name)}
+    if BEFORE_SEARCH in names and problem.advised is not None:
+        names.add(str(problem.advised))
     tasks = tuple(task for one in problem.tasks if (task := _restrict(one, names)).programs)
     if not tasks:
         reason = f"has no {origin} trials in {store.path} that are programs of this search"

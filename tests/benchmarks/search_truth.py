@@ -22,7 +22,7 @@ from engine.cost.alcop_work import main_loop
 from engine.execution.nodes import Failure, Timing
 from engine.execution.nvrtc import nvrtc_version
 from engine.kernels.gemm.promise import fused_gemm_of_tile
-from engine.kernels.gemm.space import CHUNKS, CUDA_CORES, TENSOR_TILES, TENSOR_WARPS, GemmTemplate, task_of_programs
+from engine.kernels.gemm.space import CHUNKS, CUDA_CORES, TENSOR_WARPS, GemmTemplate, task_of_programs
 from engine.kernels.nodes import Kernel
 from engine.kernels.sketch_rules import Sketch
 from engine.kernels.space import Program, Task, Value
@@ -42,12 +42,13 @@ CHUNK = 24
 """Programs that a process takes at a time."""
 PIPELINES: Mapping[str, tuple[Value, ...]] = {"stages": (1, 2, 3, 4), "register_stages": (1, 2)}
 ALONE: Mapping[str, tuple[Value, ...]] = {"slices": (1,), "split_k": (1,)}
+FRAGMENTS = (1, 2, 4)
 WHOLE: Mapping[str, tuple[Value, ...]] = {
-    "row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS, "row_tiles": TENSOR_TILES, "column_tiles": TENSOR_TILES,
+    "row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS, "row_tiles": FRAGMENTS, "column_tiles": FRAGMENTS,
     "chunks": CHUNKS, **PIPELINES, **ALONE,
 }  # fmt: skip
-"""The space of every operator, 2,592 programs: all tiles of one warp after another, ALCOP's two pipelines, and nobody
-who shares the depth."""
+"""The space of every operator, 2,592 programs: tiles of powers of two, ALCOP's two pipelines, and nobody who shares the
+depth."""
 QUICK: Mapping[str, tuple[Value, ...]] = {**WHOLE, "chunks": (2,), "stages": (1, 3), "register_stages": (1,)}
 """A small one for a test of the benchmark itself, 162 programs."""
 

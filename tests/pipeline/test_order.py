@@ -52,12 +52,12 @@ def test_every_tile_is_written_once(tmp_path: Path) -> None:
 
 
 def test_the_advice_is_given_where_several_waves_run(tmp_path: Path) -> None:
-    """256 x 128 tiles on 132 SMs: eight rows and 17 columns of tiles at once, not one row and all 32 columns."""
+    """192 x 64 tiles on 132 SMs: eleven rows and twelve columns of tiles at once, not two rows and all 64 columns."""
     large = advised(product_group(tmp_path, (4096, 64), (64, 4096)))
     (verdict,) = (v for v in large.verdicts if "raster" in str(v.placed.entry) and v.outcome != NOT_REACHED)
     assert verdict.outcome == "honoured"
-    assert "read 4,224 rows and columns of the operands instead of 4,352" in verdict.placed.entry.because
+    assert "read 2,880 rows and columns of the operands instead of 4,288" in verdict.placed.entry.because
     first = tiles(large)[:132]
-    assert (len({row for row, _ in first}), len({column for _, column in first})) == (8, 17)
+    assert (len({row for row, _ in first}), len({column for _, column in first})) == (11, 12)
     small = advised(product_group(tmp_path, (512, 64), (64, 512)))
     assert not [v for v in small.verdicts if "raster" in str(v.placed.entry)]

@@ -194,10 +194,10 @@ class _Fitting:
             most = MOST_SINGLE if singly else DEPTH_BYTES // intrinsic.element_bytes
             depth = min(most, max(FRAGMENT_SIZE, intrinsic.k, power_above(k)))
             loop = Loop(k, depth, intrinsic.k, singly, axes.rounds)
-            tiles = warp_tiles(axes, loop, gemm)
+            tiles = warp_tiles(axes, loop, gemm, machine)
         else:
             loop = Loop(k, max(4, min(16, power_above(k))))
-            tiles = thread_tiles(axes, loop, gemm)
+            tiles = thread_tiles(axes, loop, gemm, machine)
         choices = list(candidates(tiles, loop, m * n * axes.batches, machine))
         if axes.outer:
             choices = [replace(config, outer=axes.outer) for config in choices]

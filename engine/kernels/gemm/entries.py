@@ -37,18 +37,23 @@ def entries_of(
 
 def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Entry]:
     """The order of blocks for tiles of `block` rows and columns, where another than by rows reads less of L2."""
-    rows, columns = (-(-size // b) for size, b in zip(axes.sizes[:2], block, strict=True))
-    if rows * columns < 2 * sms:
+    panels = panels_of_wave(axes.sizes[:2], block, sms)
+    if not panels:
         return []
-
-    def panels(raster: int) -> int:
-        """Rows and columns of the operands that a wave of blocks reads."""
-        return raster * block[0] + min(columns, -(-sms // raster)) * block[1]
-
-    best = min((n for n in range(1, MOST_RASTER + 1) if rows % n == 0), key=panels)
-    saved = f"{panels(best):,} rows and columns of the operands instead of {panels(1):,}"
+    best = min(panels, key=panels.__getitem__)
+    saved = f"{panels[best]:,} rows and columns of the operands instead of {panels[1]:,}"
     because = f"{sms} blocks at once then read {saved}"
     return [mark((axes.statement.name,), axes.rows[-1].name, "raster", best, because)] if best > 1 else []
+
+
+def panels_of_wave(sizes: Sequence[int], block: Sequence[int], sms: int) -> dict[int, int]:
+    """Rows of tiles that blocks may walk down before they go to the right -> rows and columns of the operands that the
+    blocks of a wave read; nothing where there are few blocks."""
+    rows, columns = (-(-size // b) for size, b in zip(sizes, block, strict=True))
+    if rows * columns < 2 * sms:
+        return {}
+    orders = (n for n in range(1, MOST_RASTER + 1) if rows % n == 0)
+    return {n: n * block[0] + min(columns, -(-sms // n)) * block[1] for n in orders}
 
 
 def with_user_entries(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
+from engine.kernels.gemm.entries import panels_of_wave
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.problem import window_axes
@@ -26,15 +27,17 @@ from engine.tensorize.space import GemmConfig
 MOST_ESTIMATED = 330
 """Registers of a thread by the estimate, which counts the places of single copies apart: up to here NVRTC 13.0 finds
 room in 255, of 384 it spilled 200 bytes.  On CUDA cores it found room for all that were seen."""
+MOST_READ = 1.25
+"""Times what a square of blocks reads: the estimate does not know what blocks of a wave share in L2."""
 MOST_WINDOWS, LARGE = 2, 128 * 128
 """Axes that windows slide along, past which the addresses of elements leave no registers for tiles of so many
 results."""
 
 
-def warp_tiles(axes: GemmAxes, loop: Loop, gemm: FusedGemm) -> list[Tile]:
+def warp_tiles(axes: GemmAxes, loop: Loop, gemm: FusedGemm, machine: Target) -> list[Tile]:
     """Tiles no wider than the product; whole rows where they are reduced, few addresses where elements are gathered."""
     sizes, windows, reaches = axes.sizes[:2], window_axes(axes.statement), gemm.reaches
-    tiles = _allowed(TILES, gemm.problem)
+    tiles = _tiles_for(gemm.problem, TILES, machine)
     if windows:  # where copies go element by element, twice the threads share the addresses of large tiles
         tiles = [t for t in tiles if max(t.block) <= 64 or t.warp != (64, 64)]
     if axes.has_whole_rows:
@@ -61,20 +64,31 @@ def _fit_warps(tile: Tile, sizes: tuple[int, int], products: int = 1) -> Tile:
     return Tile((rows, columns), (min(rows, tile.warp[0]), min(columns, max(tile.warp[1], least))))
 
 
-def thread_tiles(axes: GemmAxes, loop: Loop, gemm: FusedGemm) -> list[Tile]:
+def thread_tiles(axes: GemmAxes, loop: Loop, gemm: FusedGemm, machine: Target) -> list[Tile]:
     """The same on CUDA cores."""
     m, n, _ = axes.sizes
     if axes.has_whole_rows:
         threads = (256, 256 // SLICES[-1])  # as many where slices of the depth have a set each
         found = itertools.product(row_tiles(m, n, least=1), threads)
         return list(dict.fromkeys(Tile(block, thread_tile(block, of_slice)) for block, of_slice in found))
-    return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in _allowed(CORE_TILES, gemm.problem)))
+    tiles = _tiles_for(gemm.problem, CORE_TILES, machine)
+    return list(dict.fromkeys(_fit_threads(tile, (m, n), loop.tile) for tile in tiles))
 
 
-def _allowed(tiles: Sequence[Tile], problem: GemmProblem) -> list[Tile]:
-    """Those that the product may have; tiles with three times a power of two rows are not cut to fewer."""
+def _tiles_for(problem: GemmProblem, tiles: Sequence[Tile], machine: Target) -> list[Tile]:
+    """Those that the product may have.
+
+    Tiles with three times a power of two rows are not cut to fewer, and must leave blocks an order in which a wave
+    reads little more than if it were a square: 43 rows of tiles have none but one by one.
+    """
     widest = power_above(problem.m) if problem.takes_thirds else 0
-    return [tile for tile in tiles if tile.is_even or tile.block[0] <= widest]
+
+    def has_order(block: tuple[int, int]) -> bool:
+        square = 2 * math.sqrt(math.prod(block) * machine.sm_count)
+        read = panels_of_wave((problem.m, problem.n), block, machine.sm_count).values()
+        return min(read, default=0) <= MOST_READ * square
+
+    return [tile for tile in tiles if tile.is_even or (tile.block[0] <= widest and has_order(tile.block))]
 
 
 def _fit_threads(tile: Tile, sizes: tuple[int, int], depth: int) -> Tile:
