@@ -50,7 +50,7 @@ class AnswerPage(QWidget, Themed):
     def show_loading(self, loading: bool) -> None:
         """The old answer stays while a newer one is on its way; where there is none, a word says that one will come."""
         self.progress.setVisible(loading)
-        _promise(self.message, self._empty, loading)
+        _tell_waiting(self.message, self._empty, loading)
 
 
 class AnswerPanel(Panel):
@@ -76,10 +76,10 @@ class AnswerPanel(Panel):
     def show_loading(self, loading: bool) -> None:
         """The old answer stays while a newer one is on its way; where there is none, a word says that one will come."""
         super().show_loading(loading)
-        _promise(self.empty.sentence, self._sentence, loading)
+        _tell_waiting(self.empty.sentence, self._sentence, loading)
 
 
-def _promise(message: QLabel, empty: str, loading: bool) -> None:
+def _tell_waiting(message: QLabel, empty: str, loading: bool) -> None:
     """Where a label says what to do to get an answer, or that one is on its way: the other where it is so now."""
     if message.text() == (empty if loading else WAITING):
         message.setText(WAITING if loading else empty)

@@ -8,7 +8,6 @@ from engine.compilation import compile_group
 from engine.documents import mappings as documents
 from engine.documents.mappings import MappingDoc, MappingsDoc, RefusedDoc
 from engine.execution.nodes import Check
-from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups
 from engine.fusion.shape import is_contraction
@@ -68,7 +67,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
     """
     if not why_no_kernel(mapping, anchor, group, recipe):
         machine = target(recipe.target)
-        if group.kind == PACKED.name:
+        if len(part_groups(group)) > 1:
             return pack_group(group, Setting(machine, recipe.numerics)).scenario.entries
         return advise_tiles(group.program, INTRINSICS[mapping.abstraction.name], machine, outer_of(mapping))[0]
     names = (anchor.name,)
@@ -142,6 +141,5 @@ def _try_kernel(
 def _axes(kernel: Kernel, anchor: Statement) -> GemmAxes | None:
     """The iterators that a kernel has on each axis of its intrinsic; None where it is no tiled product."""
     config = kernel.tile.config.product if kernel.tile.config else None
-    parts = part_groups(kernel.group) if kernel.group.kind == PACKED.name else (kernel.group,)
-    program = next(part.program for part in parts if anchor in part.program.statements)
+    program = next(part.program for part in part_groups(kernel.group) if anchor in part.program.statements)
     return gemm_axes(program, config.outer) if config else None

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import random
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
+import engine
 from engine.kernels.large_spaces import EXPANDED, UNSEEN, WHOLE, programs_of, unseen_of
 from engine.kernels.prune import PruningRule, first
 from engine.kernels.sieve import Sieve
 from engine.kernels.sketch_rules import Sketch
-from engine.kernels.space import Funnel, Program, Task
+from engine.kernels.space import Funnel, Program
+from engine.tuning.problem import SearchProblem, problem
 
 ODD = PruningRule("odd", lambda p: "" if p.number("a") % 2 == 0 else "it is odd", "only even ones are kernels")
 
@@ -84,12 +87,17 @@ def test_what_was_not_looked_at_is_asked_one_by_one() -> None:
     asked = {values: ask(Program("a mapping", tuple(zip(names, values, strict=True)))) for values in
              ((18, 9, 3, 3), (18, 10, 3, 3), (17, 9, 3, 3), (18, 9, 3, 20))}  # fmt: skip
     assert list(asked.values()) == [9.0, None, None, None], "one is promised too much, one is odd, one is no member"
+    foreign = Program("another mapping", tuple(zip(names, (18, 9, 3, 3), strict=True)))
+    assert ask(foreign) is None, "the mappings of a product have the same dimensions"
 
 
 def test_a_program_is_found_by_its_text() -> None:
     dimensions: dict[str, tuple[int | str, ...]] = {"walk": ("i", "i, j", "i, j 1"), "n": (1, 12)}
     made = Sketch("a mapping", dimensions)
-    task = Task("a mapping", dimensions, Funnel(0, (), ()), (), None)  # type: ignore[arg-type]
+    row = engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).groups[0]
+    found = problem(row, engine.default_recipe(row))
+    assert isinstance(found, SearchProblem)
+    task = replace(found.tasks[0], name=made.mapping, dimensions=dimensions)
     assert [task.program_named(str(program)) for program in made.points()] == list(made.points())
     assert task.program_named("a mapping: walk k, n 1") is None and task.program_named("another: walk i, n 1") is None
     assert task.program_named("a mapping: walk i, n 1, m 2") is None and task.program_named("") is None

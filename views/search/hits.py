@@ -36,8 +36,7 @@ def hits(index: SearchIndex, found: SearchResult, statements: Sequence[Statement
     shown = [Hit(f"{each.name}: {each.text}", "statement", statement=each.name) for each in statements
              if wanted and wanted in f"{each.name}: {each.text}".lower()]  # fmt: skip
     groups = [group for group in model.groups if group.name in found.groups]
-    groups.sort(key=lambda group: not any(wanted in name for name in _names(group)))
-    groups.sort(key=lambda group: wanted not in _names(group))
+    groups.sort(key=lambda group: (wanted not in _names(group), not any(wanted in name for name in _names(group))))
     for group in groups[: max(SHOWN - len(shown), 0)]:
         count = found.groups[group.name]
         inside = plural(count, "operator") if count else "group"
