@@ -64,8 +64,8 @@ def programs_of(made: Sketch, sieve: Sieve, rank: Rank, now: Program | None) -> 
                 if sieve.passes(near):
                     times[near] = rank(near)
                     heapq.heappush(waiting, (times[near], next(order), near))
-    found = sieve.funnel(times)
-    return replace(found, total=total, dropped=(*found.dropped, Dropped(UNSEEN, BECAUSE, total - len(seen), ""))), times
+    found, unseen = sieve.funnel(times), Dropped(UNSEEN, BECAUSE, total - len(seen), "")
+    return replace(found, total=total, dropped=(unseen, *found.dropped)), times
 
 
 def unseen_of(made: Sketch, sieve: Sieve, rank: Rank, most: float) -> Callable[[Program], float | None] | None:

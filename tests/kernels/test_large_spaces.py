@@ -58,7 +58,7 @@ def test_the_best_of_a_large_one_is_found(choices: int, dimensions: int, seed: i
     assert funnel.total == len(made) == len(funnel.left) + sum(d.count for d in funnel.dropped)
     assert len(times) == len(set(funnel.left)) and all(p.number("a") % 2 == 0 for p in funnel.left)
     assert len(times) <= WHOLE + 1 + EXPANDED * dimensions * choices
-    assert next(d.count for d in funnel.dropped if d.rule == UNSEEN) > 0
+    assert [d.rule for d in funnel.dropped] == [UNSEEN, "odd"] and funnel.dropped[0].count > 0
     assert min(times.values()) == pytest.approx(least)
 
 
