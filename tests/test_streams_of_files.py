@@ -7,10 +7,14 @@ import os
 import shlex
 import subprocess
 import sys
+import time
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from app.cli import output
+from app.exit_codes import TELLS_PROGRESS
 from engine.target import DEVICES
 from tests.support.commands import ROOT, SOFTMAX
 
@@ -135,3 +139,19 @@ def test_a_stream_that_cannot_be_used_is_told(redirection: str, code: int, says:
     assert done.returncode == code, done.stderr
     assert says in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert not (ROOT / "-").exists()
+
+
+@pytest.mark.parametrize("pauses, told", [((1, 1, 1), []), ((10, 6, 1, 20), ["second", "fourth"])])
+def test_long_work_tells_now_and_then_where_there_is_no_terminal(
+    pauses: tuple[int, ...], told: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line at most every quarter of a minute, and none of what is done sooner."""
+    clock = iter(accumulate((0, *pauses)))
+    monkeypatch.delenv(TELLS_PROGRESS, raising=False)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    with output.steps("work") as step:
+        for name in ("first", "second", "third", "fourth")[: len(pauses)]:
+            step(name, 1_000, 2_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == told
+    assert all("(1,000 of 2,000, " in line for line in lines)

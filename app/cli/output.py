@@ -9,6 +9,7 @@ import io
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -34,6 +35,8 @@ STANDARD_OUTPUT = "standard output"
 
 WIDE = 200
 """Columns of a table that goes into a file or a pipe."""
+QUIET = 15.0
+"""Least seconds between two lines that tell progress into a file or a pipe."""
 
 
 class _Console(Console):
@@ -222,10 +225,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 @contextlib.contextmanager
 def steps(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar that moves when it is called with (text, done, total); lines, where who started this process asked
-    for them."""
+    """A progress bar that moves when it is called with (text, done, total).
+
+    Where standard error is no terminal, a line now and then; all steps, where who started this process asked for them.
+    """
     if os.environ.get(TELLS_PROGRESS):
         yield _tell_step
+        return
+    if not stderr.is_terminal:
+        yield _occasional_lines()
         return
     with _progress() as progress:
         task = progress.add_task(what, total=None)
@@ -245,9 +253,23 @@ def _tell_step(text: str, done: int, total: int) -> None:
     print(STEP + json.dumps([text, done, total]), file=sys.stderr, flush=True)
 
 
+def _occasional_lines() -> Callable[[str, int, int], None]:
+    """Print a step where the last line, or the beginning, is QUIET seconds ago: short work stays silent."""
+    told = started = time.monotonic()
+
+    def tell(text: str, done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= QUIET:
+            told = now
+            note(f"{text} ({done:,} of {total:,}, {now - started:.0f} s)")
+
+    return tell
+
+
 def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
+    return Progress(*columns, console=stderr, transient=True)
 
 
 def failure(error: EngineError, repairs: Sequence[str] = ()) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -53,20 +53,26 @@ def tune(job: CompileJob, wishes: Wishes, json: bool) -> None:
     source = job.file if is_reference(job.file) else str(path_of(job.file).resolve())
     subject = job.plan if job.only is None else job.groups[0]
     recipe = job.recipe
-    with output.steps("rules") as step:
+    with output.steps("searching") as step:
+        run: TuningRun | None = None
+
+        def tell_group(group: str, before: int, groups: int) -> None:
+            done, total = (run.spent, run.budget) if run else (0, groups * wishes.trials)
+            step(f"programs of {group}, {before + 1} of {groups}", done, total)
+
         run = engine.tune(
             subject, recipe, trials=wishes.trials, minutes=wishes.minutes, records=wishes.records,
             runner=wishes.runner, strategy=wishes.strategy, jobs=wishes.jobs, resume=wishes.resume,
             cluster=wishes.cluster, patience=wishes.patience, check=wishes.check, seed=wishes.seed, source=source,
-            observe=step,
+            observe=tell_group,
         )  # fmt: skip
-    with run:
-        was_interrupted = _run(run)
-        if wishes.out is not None:
-            engine.write_recipe(run.best_so_far, wishes.out)
-        if wishes.table is not None:
-            run.export(wishes.table)
-        attempts = run.attempts
+        with run:
+            was_interrupted = _run(run, step)
+            if wishes.out is not None:
+                engine.write_recipe(run.best_so_far, wishes.out)
+            if wishes.table is not None:
+                run.export(wishes.table)
+            attempts = run.attempts
     report = run.report()
     if json:
         output.document(**report.to_json())
@@ -86,13 +92,12 @@ def _check_places(wishes: Wishes) -> None:
         raise BadInput("command line", f"--export {wishes.table}", "does not name a format by its ending", hint)
 
 
-def _run(run: TuningRun) -> bool:
+def _run(run: TuningRun, step: Callable[[str, int, int], None]) -> bool:
     """Spend the trials; whether Ctrl-C ended it."""
     run.on_notice(output.note)
     failed = 0
-    with output.steps("searching") as step, _signals_interrupt(run):
+    with _signals_interrupt(run):
         try:
-            step(f"searching {plural(len(run.progress), 'group')}", run.spent, run.budget)
             for attempt in run:
                 failed += bool(attempt.failure)
                 best = run.progress[attempt.group].time

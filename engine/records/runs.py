@@ -134,13 +134,12 @@ class RunLog:
         """Keep what a run that goes on is asked for now."""
         self._update(request=_plain(request))
 
-    def set_tasks(self, tasks: Sequence[TaskRecord], skipped: Mapping[str, str]) -> None:
-        """Keep what can be chosen, once it is known."""
-        self._update(tasks=_plain(tuple(tasks)), skipped=_plain(skipped))
-
-    def set_refused(self, refused: Sequence[RefusedRecord]) -> None:
-        """Keep why mappings are not searched, as a run that goes on finds it now."""
-        self._update(refused=_plain(tuple(refused)))
+    def set_groups(
+        self, tasks: Sequence[TaskRecord], skipped: Mapping[str, str], refused: Sequence[RefusedRecord]
+    ) -> None:
+        """Keep what can be chosen in the groups whose spaces are known, and why others and some mappings are left out.
+        """
+        self._update(tasks=_plain(tuple(tasks)), skipped=_plain(skipped), refused=_plain(tuple(refused)))
 
     def set_state(self, state: str, message: str = "") -> None:
         """Set the state, with the reason where the run ended."""

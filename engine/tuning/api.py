@@ -24,6 +24,7 @@ from engine.tuning.cluster import cluster as cluster_workers
 from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
 from engine.tuning.runner import VALUES, MeasuredRunner, PredictedRunner, ReplayedRunner, Runner
+from engine.tuning.searched_groups import Observer
 from engine.tuning.settings import (
     DEFAULT_PATIENCE,
     DEFAULT_STRATEGY,
@@ -32,7 +33,7 @@ from engine.tuning.settings import (
     SearchSettings,
     SearchTools,
 )
-from engine.tuning.setup import Observer, begin
+from engine.tuning.setup import begin
 from engine.tuning.tuning_run import TuningRun
 from engine.verify.values import group_values
 
@@ -81,7 +82,8 @@ def tune(
     resume: go on with the last run of the records.
     check: compare the best program of each group with the reference at the end.  seed: of all that is drawn.
     source: the file's name for who reads the records, by default the graph's.
-    observe: called with (group, groups done, groups) while search spaces are built.
+    observe: called with (group, groups before it, groups) when the search space of a group is about to be built: the
+    first by this call, the others when their first rounds are due.
     Raises BadInput for options that cannot be meant, Unsupported where nothing can be searched, with the reasons,
     MissingCapability where the runner lacks what it needs.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program, Task
-from engine.records.nodes import REUSED, Attempt, TaskRecord
+from engine.records.nodes import REUSED, SEARCHED, Attempt, Round, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
@@ -103,6 +103,16 @@ class Progress:
             task.attempts += 1
             task.best = min(task.best, attempt.microseconds or math.inf)
             task.strategy.learn([(program_of(attempt), attempt.microseconds)])
+
+    def replay(self, attempts: Sequence[Attempt], rounds: Sequence[Round]) -> None:
+        """Take what earlier processes tried and decided; what is of other groups is left out."""
+        name = self.problem.group.name
+        for attempt in attempts:
+            if attempt.group == name:
+                self.take(attempt)
+        for one in rounds:
+            if one.group == name and one.kind == SEARCHED:
+                self.close_round(one.best)
 
     def mark_wrong(self, attempt: Attempt, kind: str) -> None:
         """Remove a program with wrong results from the ranking, and count it as a failure."""

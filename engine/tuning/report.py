@@ -15,6 +15,9 @@ from engine.tuning.final_validation import AGREES
 from engine.tuning.progress import Progress, program_of
 from engine.tuning.search import Search
 
+NOT_BEGUN = "no round came to it"
+"""What is told of a group that a search ended before, or has not reached."""
+
 
 @dataclass(frozen=True, slots=True)
 class TunedGroup:
@@ -144,7 +147,7 @@ def report_of(search: Search) -> TuningReport:
     store = search.log.store
     return TuningReport(
         search.log.number, search.runner.origin, search.why_ended, search.spent, search.repeated, str(store.path),
-        groups, dict(search.skipped),
+        groups, search.skipped | dict.fromkeys(search.pending, NOT_BEGUN),
     )  # fmt: skip
 
 

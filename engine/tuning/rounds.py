@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program
-from engine.tuning.budget_scheduler import RoundChoice, budget, next_round, round_size, without_outsiders
+from engine.tuning.budget_scheduler import RoundChoice, next_round, round_size, without_outsiders
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
 from engine.tuning.settings import SearchLimits
 
@@ -53,11 +53,18 @@ class Rounds:
     """Opens rounds one by one; programs of earlier rounds may still be under way."""
 
     def __init__(self, progress: Mapping[str, Progress], limits: SearchLimits, rng: random.Random) -> None:
-        """limits: with at least one trial."""
+        """progress: of the groups that can have a round; more may join.  limits: with at least one trial."""
         self._progress, self._limits, self._rng = progress, limits, rng
-        self._size = min(limits.round, round_size(budget(limits.trials, len(progress)), len(progress)))
+        self._size = min(limits.round, round_size(limits.trials, 1))
         self.current: OpenRound | None = None
         """The last that was opened."""
+
+    @property
+    def wants_group(self) -> bool:
+        """Whether the next program opens a round, and no group is left that had none yet."""
+        if self.current is not None and self.current.queue:
+            return False
+        return all(one.best or one.open_rounds or one.subgraph().is_exhausted for one in self._progress.values())
 
     def next(self, left: int) -> tuple[OpenRound, TaskProgress, Program] | None:
         """The next program to be tried, with at most `left` trials to spend; None where there is none for now."""

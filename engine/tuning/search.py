@@ -10,7 +10,7 @@ import contextlib
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from engine.tuning.problem import BEFORE_SEARCH
 from engine.tuning.progress import Progress, costs_trial, program_of
 from engine.tuning.rounds import OpenRound, Rounds
 from engine.tuning.runner import NOT_RECORDED, Outcome, Prepared, this_process
+from engine.tuning.searched_groups import SearchedGroups
 from engine.tuning.settings import SearchSettings, SearchTools
 from engine.tuning.worker_loss import RESUME, Outage
 
@@ -65,36 +66,43 @@ class Search:
     def __init__(
         self,
         recipe: Recipe,
-        progress: Mapping[str, Progress],
-        skipped: Mapping[str, str],
+        groups: SearchedGroups,
         log: RunLog,
         settings: SearchSettings,
         tools: SearchTools,
     ) -> None:
-        """progress: of each group, by name.  skipped: groups that are not searched, and why.
-
-        Made by `engine.tuning.setup.begin`.
-        """
-        self.progress, self.skipped, self.log = progress, skipped, log
+        """groups: with the space of at least the first.  Made by `engine.tuning.setup.begin`."""
+        self.log, self.progress, self.skipped = log, groups.progress, groups.skipped
         self.limits, self.runner = settings.limits, settings.runner
         self.why_ended = ""
         """Why nothing more is tried; "" while it goes on."""
         self.repeated = 0
         """Trials that were run though another process had kept them meanwhile."""
         self._recipe, self._workers, self._judge = recipe, tools.workers, tools.judge
-        self._left = budget(self.limits.trials, len(progress))
-        self._rounds = Rounds(progress, self.limits, random.Random(f"rounds {settings.seed}"))
+        self._rounds = Rounds(groups.progress, self.limits, random.Random(f"rounds {settings.seed}"))
         self._under_way: dict[Future[Any], _Item] = {}
         self._suspects: deque[_Item] = deque()
         """Programs that were under way when a worker died; each runs again alone, to find the culprit."""
-        self._attempts, self._decisions, spent = self._restore()
+        self._earlier = attempts, rounds = log.attempts(), log.rounds()
+        """What earlier processes of the run kept: replayed for each group once its space is built."""
+        self._attempts, self._decisions = len(attempts), len(rounds)
+        self.spent = sum(map(costs_trial, attempts))
+        """Trials that count, of this run and all its processes."""
         self._shared: dict[str, Any] = {}
-        self._control = SearchControl(log, self.limits.minutes, spent, tools.clock)
+        ends = [*(one.seconds for one in attempts[-1:]), *(one.seconds for one in rounds[-1:])]
+        self._control = SearchControl(log, self.limits.minutes, max(ends, default=0.0), tools.clock)
         self.notice: Callable[[str], None] = lambda text: None
         """Called with messages for the terminal while no program finishes."""
         self._outage = Outage(self._workers, log, self._control, lambda text: self.notice(text))
-        unknown = (one for one in progress.values() if math.isinf(one.before) and self.runner.origin != PREDICTED)
-        self._first = deque(_Item(one, self._own(one, recipe), None, one.problem.before, None) for one in unknown)
+        self._first: deque[_Item] = deque()
+        """The recipes before the search whose times are not known yet."""
+        self._groups = groups
+        for one in groups.progress.values():
+            self._begin_group(one)
+        tried = {attempt.group for attempt in attempts}
+        while not tried.isdisjoint(groups.pending):
+            self._add_group()
+        self._tell_groups()
 
     def run(self) -> Iterator[Attempt]:
         """Attempts as they finish, until a limit is met, nothing is left to try or a person stops it.
@@ -121,7 +129,7 @@ class Search:
                 self._close_rounds()
                 self.log.set_state(state, message)
                 # An interrupt may have come between the attempt that the file keeps and its count here.
-                self._left = budget(self.limits.trials, len(self.progress)) - sum(map(costs_trial, self.log.attempts()))
+                self.spent = sum(map(costs_trial, self.log.attempts()))
 
     def interrupt(self) -> None:
         """End the search as interrupted once the programs under way are done; safe to call in a signal handler."""
@@ -133,9 +141,14 @@ class Search:
         return self._control.was_interrupted
 
     @property
-    def spent(self) -> int:
-        """Trials that count, of this run and all its processes."""
-        return budget(self.limits.trials, len(self.progress)) - self._left
+    def budget(self) -> int:
+        """Trials of the whole run; less once a group turns out to have nothing to search."""
+        return budget(self.limits.trials, self._groups.count)
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Groups that no round came to yet."""
+        return self._groups.pending
 
     def recipe(self) -> Recipe:
         """The recipe with the best program of each group that became faster than what it had."""
@@ -161,7 +174,7 @@ class Search:
         while len(self._under_way) < self._workers.slots and (item := self._next()) is not None:
             self._submit(item)
         if not self._under_way:
-            self.why_ended = SPENT if self._left <= 0 else self._rounds.why_none
+            self.why_ended = SPENT if self.spent >= self.budget else self._rounds.why_none
             return
         # With a timeout, so that stop requests, pauses and the time limit are seen while programs run.
         done, _ = wait(self._under_way, timeout=LOOK, return_when=FIRST_COMPLETED)
@@ -179,9 +192,15 @@ class Search:
             return None if self._under_way else self._suspects.popleft()
         if any(item.is_suspect for item in self._under_way.values()):
             return None
-        if self._first:
-            return self._first.popleft()
-        found = self._rounds.next(self._left - sum(item.program is not None for item in self._under_way.values()))
+        found, is_new = None, True
+        while found is None and is_new:
+            left = self.budget - self.spent - sum(item.program is not None for item in self._under_way.values())
+            is_new = left > 0 and bool(self.pending) and self._rounds.wants_group
+            if is_new:
+                self._add_group()
+            if self._first:
+                return self._first.popleft()
+            found = self._rounds.next(left)
         if found is None:
             return None
         opened, task, program = found
@@ -295,9 +314,9 @@ class Search:
 
     def _take(self, attempt: Attempt, item: _Item) -> None:
         item.progress.take(attempt)
-        self._left -= costs_trial(attempt)
+        self.spent += costs_trial(attempt)
         if not attempt.mapping:
-            self._tell_tasks()
+            self._tell_groups()
         if item.round is None:
             return
         item.round.under_way -= 1
@@ -360,18 +379,19 @@ class Search:
 
         return time_recipes
 
-    def _tell_tasks(self) -> None:
-        self.log.set_tasks([task for one in self.progress.values() for task in one.record()], self.skipped)
+    def _add_group(self) -> None:
+        """Build the space of the next group that can be searched."""
+        one = self._groups.add_next()
+        if one is not None:
+            self._begin_group(one)
+        self._tell_groups()
 
-    def _restore(self) -> tuple[int, int, float]:
-        """Replay what earlier processes of the run kept: numbers of attempts and decisions, and seconds so far."""
-        attempts, rounds = self.log.attempts(), self.log.rounds()
-        for attempt in attempts:
-            if attempt.group in self.progress:
-                self.progress[attempt.group].take(attempt)
-            self._left -= costs_trial(attempt)
-        for one in rounds:
-            if one.kind == SEARCHED and one.group in self.progress:
-                self.progress[one.group].close_round(one.best)
-        ends = [*(one.seconds for one in attempts[-1:]), *(one.seconds for one in rounds[-1:])]
-        return len(attempts), len(rounds), max(ends, default=0.0)
+    def _begin_group(self, one: Progress) -> None:
+        """Replay what earlier processes of the run tried of a group, and time its own recipe where that is unknown."""
+        attempts, rounds = self._earlier
+        one.replay(attempts, rounds)
+        if math.isinf(one.before) and self.runner.origin != PREDICTED:
+            self._first.append(_Item(one, self._own(one, self._recipe), None, one.problem.before, None))
+
+    def _tell_groups(self) -> None:
+        self.log.set_groups(self._groups.tasks(), self.skipped, self._groups.refusals())

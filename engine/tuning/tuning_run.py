@@ -64,7 +64,7 @@ class TuningRun(Iterator[Attempt]):
 
     @property
     def progress(self) -> Mapping[str, Progress]:
-        """The state of each group that is searched, by name."""
+        """The state of each group that the search has come to, by name."""
         return self._search.progress
 
     @property
@@ -74,8 +74,8 @@ class TuningRun(Iterator[Attempt]):
 
     @property
     def budget(self) -> int:
-        """Trials of all groups together."""
-        return self._search.limits.trials * len(self._search.progress)
+        """Trials of all groups together; less once a group turns out to have nothing to search."""
+        return self._search.budget
 
     @property
     def attempts(self) -> int:

@@ -291,7 +291,7 @@ def test_a_file_of_the_version_before_gains_what_it_lacks(tmp_path: Path) -> Non
         assert reader.run().refused == () and reader.run().tasks == (TASK,)
         assert reader.attempts(1) == (replace(attempt(1), trial=1),)
     with RecordStore(path) as store:
-        RunLog(store, 1).set_refused([REFUSED])
+        RunLog(store, 1).set_groups([TASK], {}, [REFUSED])
         assert RunLog(store, 1).run().refused == (REFUSED,)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
-from engine.tuning import setup as begin
+from engine.tuning import searched_groups
 from engine.tuning.problem import SearchProblem, problem
 from tests.tuning.runs import known, plan, recipe
 
@@ -27,4 +27,4 @@ def known_problem(monkeypatch: pytest.MonkeyPatch) -> None:
             _found.append((wanted, result))
         return result
 
-    monkeypatch.setattr(begin, "problem", remembered)
+    monkeypatch.setattr(searched_groups, "problem", remembered)

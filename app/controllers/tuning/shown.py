@@ -73,7 +73,7 @@ class Shown:
     @property
     def total(self) -> int:
         """Trials that are allowed."""
-        return self.run.request.trials * len(self.groups) if self.run else 0
+        return self.run.request.trials * len(set(self.run.request.groups) - set(self.run.skipped)) if self.run else 0
 
     def busiest(self) -> str:
         """The group that the last round went to, else the first; "" where there is none."""
