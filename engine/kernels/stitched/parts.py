@@ -100,8 +100,9 @@ class Names:
                     if name is not None:
                         self._dimensions[statement.name][name] = member.name
         self._extents = {m.name: m.extent for m in nest.members}
+        # What was asked for: the same is, for every scheme that is weighed.
+        self._places: dict[tuple[str, Access], Place] = {}
         self._spans: dict[tuple[Place, tuple[int, ...]], tuple[Span, ...]] = {}
-        """What was asked for: the same is, for every scheme that is weighed."""
         self._outer = {m.name for m in nest.outer}
 
     def of(self, statement: Statement) -> Mapping[str, str]:
@@ -110,8 +111,11 @@ class Names:
 
     def place(self, statement: Statement, access: Access) -> Place:
         """Where an access of a statement goes, in dimensions."""
-        values = {iterator: Index.of(name) for iterator, name in self.of(statement).items()}
-        return tuple(i.substitute(values, self._extents) for i in access.indices)
+        key = statement.name, access
+        if key not in self._places:
+            values = {iterator: Index.of(name) for iterator, name in self.of(statement).items()}
+            self._places[key] = tuple(i.substitute(values, self._extents) for i in access.indices)
+        return self._places[key]
 
     def spans(self, place: Place, shape: Sequence[int]) -> tuple[Span, ...]:
         """What a block makes of an array: of each axis that varies within it, from where on and how much."""

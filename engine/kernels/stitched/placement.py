@@ -289,12 +289,12 @@ class _Planner:
                 for access in statement.reads():
                     if access.array in self.program.inputs and part.is_whole:
                         uses.setdefault(access.array, set()).add(number)
+        # Elements that are indices of other reads are loaded where they are looked up.
+        indices = {array for statement in self.program.statements for array in looked_up(statement)}
         for array, numbers in uses.items():
             walks = {self.parts[n].walk for n in numbers}
             walk = next(iter(walks))
             size = walk.points(is_whole=True)
             fits = size <= self._room() and walk.steps * walk.chunks <= MOST_ITERATIONS
-            # Elements that are indices of other reads are loaded where they are looked up.
-            is_looked_up = any(array in looked_up(statement) for statement in self.program.statements)
-            if len(numbers) > 1 and len(walks) == 1 and fits and not is_looked_up:
+            if len(numbers) > 1 and len(walks) == 1 and fits and array not in indices:
                 self.held[array] = size
