@@ -73,7 +73,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
     names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")
-        for iterator, by in mapping.product.splits
+        for iterator, by in mapping.cuts
     ]
     own = mapping.abstraction.product
     for axis, iterators, tiled in zip(own.iterators, mapping.axes, mapping.tiled_axes(), strict=True):
@@ -129,7 +129,7 @@ def _try_kernel(
         said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
         return documents.LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
     axes = _axes(kernel, anchor)
-    if axes is None or not axes.has(*mapping.axes):
+    if axes is None or not axes.has(*map(mapping.joined, mapping.axes)):
         refused = [v.because for v in kernel.verdicts if v.outcome != HONOURED]
         return documents.LISTED, "; ".join(filter(None, refused)) or "the kernel puts other iterators on the axes"
     if check is None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from engine.tensor.index import Atom, Index
 from engine.tensor.nodes import Iterator
 from engine.tensorize.abstractions import Abstraction
-from engine.tensorize.product import ProductForm, ProductOperand
+from engine.tensorize.product import ProductForm, ProductOperand, halves
 
 MOST_MATCHES = 15
 """Past which only single matches and all of them together are tried (the published limit)."""
@@ -115,6 +115,25 @@ class IntrinsicMapping:
         """Iterators that stay loops around the intrinsic."""
         mapped = {i.name for axis in self.axes for i in axis}
         return tuple(i for i in self.product.iterators if i.name not in mapped)
+
+    @property
+    def cuts(self) -> tuple[tuple[str, int], ...]:
+        """The iterators whose halves are apart, on an axis and another or a loop, and points of the inner half."""
+        sides = [{i.name for i in side} for side in (*self.axes, self.outer)]
+        together = {name for name, _ in self.product.splits for side in sides if set(halves(name)) <= side}
+        return tuple((name, by) for name, by in self.product.splits if name not in together)
+
+    def joined(self, iterators: Sequence[Iterator]) -> tuple[Iterator, ...]:
+        """Iterators of an axis, or outer ones, as the operator has them: two halves of one are that one again.
+
+            l.outer l.inner    ->    l
+        """
+        found = {i.name: i for i in iterators}
+        for name, _ in self.product.splits:
+            outer, inner = halves(name)
+            if outer in found and inner in found:
+                found[outer] = Iterator(name, found[outer].extent * found.pop(inner).extent)
+        return tuple(found.values())
 
     def flat_indices(self) -> dict[str, Index]:
         """The virtual mapping: each axis as one number counted through its iterators, the last with stride 1."""

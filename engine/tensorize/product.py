@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from engine.fusion.axis_splitting import inner_of, outer_of
 from engine.fusion.shape import is_of_codes, product_operands
 from engine.tensor.index import Index, Quotient, Remainder
 from engine.tensor.nodes import (
@@ -217,23 +218,27 @@ def _with_splits(product: ProductForm) -> ProductForm:
     iterators: list[Iterator] = []
     for i in product.iterators:
         by = cuts.get(i.name)
-        parts = [Iterator(f"{i.name}.outer", i.extent // by), Iterator(f"{i.name}.inner", by)] if by else [i]
-        iterators += parts
+        iterators += map(Iterator, halves(i.name), (i.extent // by, by)) if by else [i]
     extents = {i.name: i.extent for i in iterators}
-    values = {name: Index.of(f"{name}.outer") * by + Index.of(f"{name}.inner") for name, by in cuts.items()}
+    values = {name: Index.of(outer_of(name)) * by + Index.of(inner_of(name)) for name, by in cuts.items()}
 
     def of(operand: ProductOperand) -> ProductOperand:
         return replace(operand, indices=tuple(i.substitute(values, extents) for i in operand.indices))
 
-    halves = {half for name in product.reduced & cuts.keys() for half in (f"{name}.outer", f"{name}.inner")}
+    summed = {half for name in product.reduced & cuts.keys() for half in halves(name)}
     return replace(
         product,
         iterators=tuple(iterators),
-        reduced=frozenset(product.reduced - cuts.keys()) | halves,
+        reduced=frozenset(product.reduced - cuts.keys()) | summed,
         factors=tuple(map(of, product.factors)),
         result=of(product.result),
         splits=tuple(cuts.items()),
     )
+
+
+def halves(iterator: str) -> tuple[str, str]:
+    """The names of the outer and the inner of the two that an iterator is cut in."""
+    return outer_of(iterator), inner_of(iterator)
 
 
 def _divisions(index: Index) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -166,6 +167,25 @@ def test_a_kernel_that_reduces_rows_puts_the_reduced_iterators_on_its_columns(tm
     made = [mapping for mapping in listed if mapping.state == CHECKED]
     assert made and all({"i"} <= set(m.outer) and m.binding.startswith("i = k l, j = j,") for m in made)
     assert all(mapping.why_not for mapping in listed if mapping not in made)
+
+
+def test_an_iterator_that_an_index_divides_has_kernels_where_both_halves_are_together(tmp_path: Path) -> None:
+    """Heads that are merged for the projection behind an attention: depth = 16 * head + element."""
+    nodes: list[Node] = [
+        ("Transpose", ["x"], ["t"], {"perm": [0, 2, 1, 3]}),
+        ("Reshape", ["t", "s"], ["r"], {}),
+        ("MatMul", ["r", "w"], ["y"], {}),
+    ]
+    inputs = {"x": ("float16", (2, 2, 24, 16)), "w": ("float16", (32, 40))}
+    path = write_model(tmp_path / "h.onnx", nodes, inputs, ["y"], {"s": np.array([2, 24, 32])})
+    listed = to(engine.mappings(of_kind(engine.fuse(engine.load(path))), emulate=True), MMA)
+    depths = {mapping.binding.partition(" l = ")[2] for mapping in listed}
+    assert depths == {"l.outer l.inner", "l.outer", "l.inner"} and len(listed) == 9
+    for mapping in listed:
+        is_whole = mapping.binding.endswith("l.outer l.inner")
+        assert (mapping.state, mapping.why_not) == (
+            (CHECKED, "") if is_whole else (LISTED, "kernels take whole iterators, and this mapping cuts l by 16")
+        )
 
 
 def test_float32_asks_for_the_numerics_it_needs(tmp_path: object) -> None:
