@@ -129,7 +129,7 @@ def _try_kernel(
         said = [v.because for v in kernel.verdicts if v.placed.entry.value == ("intrinsic", name)]
         return documents.LISTED, "; ".join(filter(None, said)) or "the kernel runs on CUDA cores"
     axes = _axes(kernel, anchor)
-    if axes is None or not axes.has(*map(mapping.joined, mapping.axes)):
+    if axes is None or not axes.has(*map(mapping.whole_iterators, mapping.axes)):
         refused = [v.because for v in kernel.verdicts if v.outcome != HONOURED]
         return documents.LISTED, "; ".join(filter(None, refused)) or "the kernel puts other iterators on the axes"
     if check is None:

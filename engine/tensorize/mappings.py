@@ -123,7 +123,7 @@ class IntrinsicMapping:
         together = {name for name, _ in self.product.splits for side in sides if set(halves(name)) <= side}
         return tuple((name, by) for name, by in self.product.splits if name not in together)
 
-    def joined(self, iterators: Sequence[Iterator]) -> tuple[Iterator, ...]:
+    def whole_iterators(self, iterators: Sequence[Iterator]) -> tuple[Iterator, ...]:
         """Iterators of an axis, or outer ones, as the operator has them: two halves of one are that one again.
 
             l.outer l.inner    ->    l

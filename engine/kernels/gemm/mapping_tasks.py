@@ -193,7 +193,7 @@ def _outer_names(mapping: IntrinsicMapping, anchor: Statement, group: FusionGrou
 
 def outer_of(mapping: IntrinsicMapping) -> tuple[str, ...]:
     """Names of the iterators that stay loops around the intrinsic."""
-    return tuple(i.name for i in mapping.joined(mapping.outer))
+    return tuple(i.name for i in mapping.whole_iterators(mapping.outer))
 
 
 def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup, recipe: Recipe) -> str:
@@ -215,7 +215,7 @@ def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGro
     if set(walked) & set(outer_of(mapping)):
         return f"its kernel reduces results along {' '.join(walked)}: blocks have all of them on an axis"
     taken = axes_of_contraction(anchor, walked, outer_of(mapping))
-    if not taken.has(*map(mapping.joined, mapping.axes)):
+    if not taken.has(*map(mapping.whole_iterators, mapping.axes)):
         why = f"its kernel reduces results along {' '.join(walked)}" if walked else "with these loops around"
         return f"{why}: the axes are {taken}"
     if group.kind == PACKED.name and taken.outer:
