@@ -26,6 +26,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
     value = getattr(import_module(_defining_modules()[name]), name)
+    if isfunction(value):
+        from engine.support.argument_types import with_checked_arguments
+
+        value = with_checked_arguments(value, name, __getattr__)
     globals()[name] = value
     return value
 

@@ -9,6 +9,7 @@ import pkgutil
 import subprocess
 import sys
 from importlib import import_module
+from inspect import unwrap
 from operator import attrgetter
 from pathlib import Path
 
@@ -96,6 +97,6 @@ def test_every_name_of_the_library_comes_from_the_module_that_type_checkers_are_
         for alias in node.names
     }
     assert {name for _, name in checked} == set(engine.__all__) and len(checked) == len(engine.__all__)
-    assert all(getattr(engine, name) is getattr(import_module(str(module)), name) for module, name in checked)
+    assert all(unwrap(getattr(engine, name)) is getattr(import_module(str(module)), name) for module, name in checked)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         attrgetter("nothing")(engine)
