@@ -81,7 +81,7 @@ class PanelInfo:
 
 PANELS = (
     PanelInfo("outline", "views.outline.view:OutlineView", "Groups of the model with their times",
-              {"Explore": Column(0, 0.57), "Schedule": Column(0, 0.26)}),
+              {"Explore": Column(0, 0.57), "Schedule": Column(0, 0.28)}),
     PanelInfo("explain", "views.explain.view:ExplainView", "The selected group in words", {"Explore": Column(0, 0.43)}),
     PanelInfo("graph", "views.graph.view:GraphView", "The model as a graph of kernels", {"Explore": Column(1)}),
     PanelInfo("schedule", "views.schedule.view:ScheduleView", "Tree, iteration space, decisions, addresses, pipeline",
@@ -92,7 +92,7 @@ PANELS = (
     PanelInfo("moves", "views.moves.view:MovesView", "Next steps that are possible, with their predicted gains",
               {"Schedule": Column(2, 0.38)}, question="moves", controller="app.controllers.question:MovesController"),
     PanelInfo("code", "views.code.view:CodeView", "CUDA text, PTX and SASS",
-              {"Schedule": Column(0, 0.74), "Pipeline": Column(0)}),
+              {"Schedule": Column(0, 0.72), "Pipeline": Column(0)}),
     PanelInfo("timing", "views.timing.view:TimingView", "Predicted and measured times, live samples, roofline",
               {"Explore": Column(2, 0.46), "Schedule": Behind("moves")}),
     PanelInfo("history", "views.history.view:HistoryView", "Steps of the selected group and their gains",

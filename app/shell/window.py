@@ -50,7 +50,7 @@ FRAME = 40
 """Pixels that a desktop may put above a window; how many is known only once it is shown."""
 SHORT = 132
 """Pixels in which one can tell what the graph is coloured by."""
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 
 
 class Window(QMainWindow):
@@ -87,8 +87,8 @@ class Window(QMainWindow):
         self.setDockNestingEnabled(True)
         self.setMinimumSize(*SMALLEST)
         self.resize(*USUAL)
-        arrange(self, self.docks, self.perspective)
         self.proportions = Proportions(self, self.docks, lambda: self.perspective)
+        self._arrange()
         self.exports = Exports(self)
         self.exports.state_changed.connect(self._show_counts)
         self.panels.jobs.stop_requested.connect(self._stop_job)
@@ -140,10 +140,8 @@ class Window(QMainWindow):
             self._layouts[self.perspective] = self.saveState(LAYOUT_VERSION)
             self.perspective = name
             state = self._layouts.get(name)
-            if state is not None:
-                self.proportions.keep()
             if state is None or not self._restore(state):
-                arrange(self, self.docks, name)
+                self._arrange()
         if name == PIPELINE:
             self.panels.schedule.select_tab(PIPELINE)
         self.perspectives.choose(name)
@@ -155,7 +153,11 @@ class Window(QMainWindow):
         self._layouts.clear()
         for dock in self.docks.values():
             dock.setFloating(False)
+        self._arrange()
+
+    def _arrange(self) -> None:
         arrange(self, self.docks, self.perspective)
+        self.proportions.declare(self.perspective)
 
     def restore_layout(self) -> None:
         """Takes size and arrangement over from the last time."""
@@ -165,8 +167,8 @@ class Window(QMainWindow):
             self.set_perspective(perspective)
         if geometry is None or not self.restoreGeometry(geometry):
             self._fit_screen()
-        if state is not None:
-            self._restore(state)
+        if state is not None and self._restore(state):
+            self.proportions.forget()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remembers the layout and ends the worker; a person is asked about unsaved edits first."""

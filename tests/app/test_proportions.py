@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from app.shell.window import Window
+from views.notice import News
 
 USUAL, LARGE, SMALL = (1440, 900), (1920, 1060), (1100, 700)
 
@@ -41,6 +42,31 @@ def test_columns_grow_with_the_window_and_the_history_does_not(
     qtbot.wait(60)  # type: ignore[attr-defined]
     now = widths(window, "outline", "graph", "schedule")
     assert now == pytest.approx(explore, abs=0.04), "seen last at another size"
+
+
+def test_the_history_keeps_its_height_however_often_it_is_seen_and_whatever_comes_beside_it(
+    make: Callable[..., Window], qtbot: object
+) -> None:
+    window = make(*USUAL)
+    history = window.docks["history"]
+
+    def height() -> int:
+        qtbot.wait(60)  # type: ignore[attr-defined]
+        return history.height()
+
+    for size in (USUAL, LARGE, USUAL):
+        window.set_perspective("Explore")
+        resize(window, qtbot, size)
+        window.set_perspective("Schedule")
+        assert height() == 132, "as declared"
+    window.notice.show_news(News("Something", "that is said above the panels"))
+    assert height() == 132
+    window.notice.withdraw("Something")
+    assert height() == 132, "what the news had goes to the columns again"
+    window.action("panel-problems").trigger()
+    assert height() == 132
+    window.action("panel-problems").trigger()
+    assert height() == 132
 
 
 def test_what_a_person_drags_keeps_its_part(make: Callable[..., Window], qtbot: object) -> None:
