@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QMenuBar, QStatusBar, QToolButton, QWidget
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QMenuBar,
+    QStatusBar,
+    QStyle,
+    QStyleOption,
+    QToolButton,
+    QWidget,
+)
 
 from views.format import plural
 from views.icons import icon
-from views.panel import label
+from views.panel import Elided, label
 from views.theme import Theme
 from views.themed import Themed, restyle
 
@@ -90,7 +100,10 @@ class Segments(QFrame):
 
 
 class StatusBar(QStatusBar, Themed):
-    """Counts of problems and jobs, what is selected, how long things took."""
+    """Counts of problems and jobs, what is selected, how long things took.
+
+    Messages and hints stand in the place of what is selected: Qt would write them over the counts.
+    """
 
     problems_requested = Signal()
     jobs_requested = Signal()
@@ -100,13 +113,12 @@ class StatusBar(QStatusBar, Themed):
         self.setFixedHeight(28)
         self.problems = self._button("Problems 0", "Show or hide problems", self.problems_requested)
         self.jobs = self._button("Jobs 0", "Show or hide jobs", self.jobs_requested)
-        self.selection = label("", "second")
+        self.selection = Elided("second")
         self.opened = label("", "small-hint")
-        self.addWidget(self.problems)
-        self.addWidget(self.jobs)
-        self.addWidget(_gap(), 0)
-        self.addWidget(self.selection, 1)
-        self.addPermanentWidget(self.opened)
+        self._selected = ""
+        self.messageChanged.connect(self._show_message)
+        for part, stretch in ((self.problems, 0), (self.jobs, 0), (_gap(), 0), (self.selection, 1), (self.opened, 0)):
+            self.addPermanentWidget(part, stretch)  # others are hidden while there is a message
         self.addPermanentWidget(_gap())
 
     def show_problems(self, count: int, wrong: bool) -> None:
@@ -120,13 +132,17 @@ class StatusBar(QStatusBar, Themed):
 
     def show_selection(self, title: str, statements: Sequence[str], instances: int) -> None:
         """What is selected, in words."""
-        if not title:
-            self.selection.setText("Nothing selected")
-            return
         what = f"Selected {title}"
         if statements:
             what += f", {', '.join(statements[:4])}{' …' if len(statements) > 4 else ''}"
-        self.selection.setText(f"{what} — {plural(instances, 'instance')}")
+        self._selected = f"{what} — {plural(instances, 'instance')}" if title else "Nothing selected"
+        self._show_message(self.currentMessage())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The background alone: the message is a label's."""
+        option = QStyleOption()
+        option.initFrom(self)
+        self.style().drawPrimitive(QStyle.PrimitiveElement.PE_PanelStatusBar, option, QPainter(self), self)
 
     def show_theme(self, theme: Theme) -> None:
         """Tints the icons."""
@@ -140,6 +156,9 @@ class StatusBar(QStatusBar, Themed):
     def report(self, text: str) -> None:
         """The same, of what took so long that somebody may look elsewhere."""
         self.showMessage(text, REPORT_MS)
+
+    def _show_message(self, message: str) -> None:
+        self.selection.setText(message or self._selected)
 
     def _button(self, text: str, tip: str, pressed: SignalInstance) -> QToolButton:
         made = QToolButton(toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtGui import QImage, QPixmap
+from PySide6.QtGui import QImage, QPixmap, QStatusTipEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from app.session.current_times import measured_times
@@ -70,6 +70,18 @@ def test_what_a_check_found_is_told_where_no_panel_shows_it(window: Window, qtbo
     settle(window, qtbot)
     said = "Check of softmax: pass, 48 of 6,144 blocks, source and ptx, late and early"
     assert window.status.currentMessage() == said
+
+
+def test_messages_and_hints_leave_the_counts_in_sight(window: Window) -> None:
+    status = window.status
+    selected = status.selection.text()
+    status.say("Something happened")
+    assert status.problems.isVisible() and status.jobs.isVisible()
+    assert status.selection.text() == "Something happened"
+    status.clearMessage()
+    assert status.selection.text() == selected
+    QApplication.sendEvent(window, QStatusTipEvent("Run the kernel on the CPU against the reference"))
+    assert status.problems.isVisible() and status.selection.text().startswith("Run the kernel")
 
 
 def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> None:
