@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTreeView, QWidget
 
 from views.shapes import paint_focus, paint_selected_row, paint_strokes
@@ -244,6 +244,12 @@ class RowView(QTreeView, Themed, Tabular):
         super().resizeEvent(event)
         if was_seen and not self.viewport().rect().contains(self.visualRect(index)):
             self.scrollTo(index)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """The keyboard comes to a row, by itself to the first one; that selects nothing elsewhere."""
+        self._silent = True
+        super().focusInEvent(event)
+        self._silent = False
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Opens or closes a row at its chevron, selects it elsewhere."""

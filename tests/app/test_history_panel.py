@@ -102,6 +102,15 @@ def test_keys_walk_along_the_tree(window: Window, qtbot: object) -> None:
     assert press(window, qtbot, keys.Key_End, keys.Key_Right) == 3
 
 
+def test_the_selected_step_stays_in_sight_where_the_panel_becomes_narrow(window: Window, qtbot: object) -> None:
+    branched(window, qtbot)
+    canvas = window.panels.history.canvas
+    assert canvas.viewport().rect().contains(canvas.box_of(canvas.selected))
+    canvas.setFixedWidth(400)
+    qtbot.wait(50)  # type: ignore[attr-defined]
+    assert canvas.viewport().rect().contains(canvas.box_of(canvas.selected))
+
+
 def test_a_click_selects_and_a_double_click_goes_there(window: Window, qtbot: object) -> None:
     history = branched(window, qtbot)
     canvas = window.panels.history.canvas

@@ -5,8 +5,10 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QApplication, QLabel
 
 from engine.documents.exploration import FigureDoc
 from engine.documents.model import RepairDoc
@@ -136,7 +138,7 @@ def test_repairs_close_the_box_of_what_cannot_hold() -> None:
     (wrong,) = (row for heading in rows for row in heading.children if "infeasible" in row.title)
     _, links, *offers = wrong.children
     assert isinstance(links.value, Links)
-    assert [name for name, _ in links.value.repairs] == ["Show instances", "Relax", "Disable"]
+    assert [name for name, _ in links.value.repairs] == ["Show instances", "Make optional", "Disable"]
     assert [repair.kind if repair else "" for _, repair in links.value.repairs] == ["", "relax", "switch off"]
     assert [row.title for row in offers] == ["Let S2 add the terms of s in any order"]
     assert [row.value.last for row in (links, *offers)] == [False, True]  # type: ignore[attr-defined]
@@ -232,3 +234,18 @@ def test_a_marked_row_stays_in_sight_where_the_panel_becomes_low(qtbot: object) 
     view.scrollToTop()
     view.resize(200, 100)
     assert not view.verticalScrollBar().value(), "who scrolled away from it stays there"
+
+
+def test_the_keyboard_comes_to_a_list_and_selects_nothing(qtbot: object) -> None:
+    view = RowView("Rows", lambda painter, row, state: None)
+    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    view.show_rows([TreeRow(name, name, name) for name in "abc"])
+    view.show()
+    chosen: list[str] = []
+    view.row_selected.connect(lambda row: chosen.append(row.key))
+    QApplication.sendEvent(view, QFocusEvent(QEvent.Type.FocusIn, Qt.FocusReason.TabFocusReason))
+    assert view.current_key == "a" and not chosen
+    qtbot.keyClick(view, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    at = view.visualRect(view.rows.index_of("b")).center()
+    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    assert chosen == ["b", "b"]

@@ -114,9 +114,13 @@ class HistoryCanvas(QAbstractScrollArea, Themed):
         return QRect(QPoint(x, y), CHIP)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keeps the scroll bars in step with the size."""
+        """Keeps the scroll bars in step with the size, and the selected chip in sight if it was."""
+        is_known = 0 <= self.selected < len(self._parents)
+        was_seen = is_known and QRect(QPoint(), event.oldSize()).contains(self.box_of(self.selected).center())
         super().resizeEvent(event)
         self._show_range()
+        if was_seen:
+            self._reveal(self.selected)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Selects the chip under the pointer."""
