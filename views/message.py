@@ -11,6 +11,11 @@ from engine.documents.model import ProblemDoc
 from views.panel import label
 
 
+def detail_of(problem: ProblemDoc) -> str:
+    """What stands below or after the subject of a problem: why, and what to do about it."""
+    return f"{problem.reason}; {problem.hint}" if problem.hint else problem.reason
+
+
 class Message(QWidget):
     """A title, a few lines, at most two buttons."""
 

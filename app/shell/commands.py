@@ -24,6 +24,7 @@ from app.shell.panels import PERSPECTIVES
 from app.shell.preferences import GIGABYTE, Preferences
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
+from views.message import detail_of
 from views.notice import News
 from views.theme import SYSTEM, THEMES
 from views.timing.view import LIVE, ROOFLINE
@@ -231,7 +232,7 @@ class Commands(QObject):
         self._refused = problem.subject
         sized = NO_SIZE not in problem.reason
         choices = () if sized else (("Give sizes…", lambda: self._ask_machine(opening)),)
-        detail = f"{problem.reason}; {problem.hint}" if sized and problem.hint else problem.reason
+        detail = detail_of(problem) if sized else problem.reason
         self._window.notice.show_news(News(problem.subject, detail, choices))
 
     def _measure(self) -> None:

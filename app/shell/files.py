@@ -13,6 +13,7 @@ from app.session.loom_file import SUFFIX
 from app.session.recovery import Orphan
 from engine.documents.model import ProblemDoc
 from views.format import plural
+from views.message import detail_of
 from views.notice import News, Notice
 from views.theme import RESOURCES
 
@@ -177,11 +178,10 @@ class FileActions(QObject):
 
     def _show_refusal(self, path: str, problem: ProblemDoc) -> None:
         """Says in the window what is wrong with a workspace file; where its model is missing, asks for that."""
-        detail = f"{problem.reason}. {problem.hint}" if problem.hint else problem.reason
         choices: list[tuple[str, Callable[[], None]]] = []
         if problem.subject != Path(path).name and path.endswith(SUFFIX):
             choices.append(("Find the model…", lambda: self._ask_model(path)))
-        self._notice.show_news(News(problem.subject, detail, choices))
+        self._notice.show_news(News(problem.subject, detail_of(problem), choices))
 
     def _ask_model(self, path: str) -> None:
         self._ask("Find the model", [MODELS, ANY], lambda model: self._document.open_loom(path, model))

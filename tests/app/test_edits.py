@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from app.shell.window import Window
 from engine.pipeline.detect import MAX_STAGES
 from tests.app.driving import advice, select, settle
+from views.constraints.form import FIELDS
 from views.constraints.painting import link_boxes
 from views.constraints.rows import Links
 from views.rows import TreeRow
@@ -155,7 +156,7 @@ def click_link(window: Window, qtbot: object, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "line"), [("Relax", "S2 @ j: parallel true"), ("Disable", "off required S2 @ j: parallel true")]
+    ("title", "line"), [("Make optional", "S2 @ j: parallel true"), ("Disable", "off required S2 @ j: parallel true")]
 )
 def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: object, title: str, line: str) -> None:
     before = select(window, qtbot)
@@ -184,7 +185,7 @@ def test_the_smallest_conflict_follows_the_verdict(window: Window, qtbot: object
     assert not any(repair for _, repair in links_row(window).value.repairs)
     settle(window, qtbot)
     assert not state.is_looking and state.kernel.text().startswith("No kernel")
-    assert all(repair for name, repair in links_row(window).value.repairs if name in ("Relax", "Disable"))
+    assert all(repair for name, repair in links_row(window).value.repairs if name in ("Make optional", "Disable"))
     assert len(window.workspace.problems) == 1, "its reason is told once"
 
 
@@ -205,7 +206,7 @@ def test_a_repair_says_the_change_in_full(window: Window, qtbot: object) -> None
     select(window, qtbot)
     apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
     relax, disable = links_row(window).tip.splitlines()
-    assert relax.startswith("Relax: make “S2 @ j") and disable.startswith("Disable: switch off “required S2")
+    assert relax.startswith("Make optional: make “S2 @ j") and disable.startswith("Disable: switch off “required S2")
 
 
 def test_what_was_refused_is_taken_back_and_asked_for_again(window: Window, qtbot: object) -> None:
@@ -367,6 +368,38 @@ def test_the_form_adds_an_entry(window: Window, qtbot: object) -> None:
     settle(window, qtbot)
     assert advice(window).endswith("advice user\n  S1 @ j: split 4\n")
     entry_row(window, "split 4")
+
+
+def test_the_form_has_room_for_what_it_offers_says_what_is_missing_and_closes(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    constraints = window.panels.constraints
+    constraints._show_form()
+    constraints.setFixedWidth(360)
+    qtbot.wait(50)  # type: ignore[attr-defined]
+    form = constraints.form
+    for field, example in FIELDS.items():
+        form.field.setCurrentText(field)
+        assert form.value.fontMetrics().horizontalAdvance(example) < form.value.width() - 16
+    for choice in (form.statements, form.dimension, form.field):
+        widest = max(choice.fontMetrics().horizontalAdvance(choice.itemText(k)) for k in range(choice.count()))
+        assert widest < choice.width() - 32, choice.accessibleName()
+    assert not form.add.isEnabled() and "first" in form.add.toolTip()
+    form.value.setText("4")
+    assert form.add.isEnabled()
+    qtbot.keyClick(form.value, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
+    assert not form.isVisible() and constraints.tree.hasFocus()
+
+
+def test_return_on_an_entry_edits_its_line_of_the_text(window: Window, qtbot: object) -> None:
+    select(window, qtbot)
+    window.set_perspective("Schedule")
+    constraints = window.panels.constraints
+    row = entry_row(window, "mark block 8")
+    constraints.tree.setCurrentIndex(constraints.tree.rows.index_of(row.key))
+    qtbot.keyClick(constraints.tree, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    assert constraints.tabs["Text"].isChecked() and constraints.text.edit.isVisible()
+    assert "mark block 8" in constraints.text.edit.textCursor().selectedText()
 
 
 def test_a_draft_survives_news_about_its_group(window: Window, qtbot: object) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 FIELDS = {
     "pin": "an iterator, e.g. j",
@@ -23,6 +24,7 @@ class EntryForm(QWidget):
     """Statements, dimension, field, value; `entry_requested` carries the entry as a line of the text form."""
 
     entry_requested = Signal(str)
+    closed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,30 +37,43 @@ class EntryForm(QWidget):
         self.value.setMinimumWidth(40)
         self.value.setAccessibleName("Value")
         self.value.returnPressed.connect(self._add)
+        self.value.textChanged.connect(self._show_state)
         self.add = QPushButton("Add")
         self.add.setProperty("role", "small")
         self.add.clicked.connect(self._add)
         self.close_button = QPushButton("Close")
         self.close_button.setProperty("role", "small")
-        self.close_button.clicked.connect(self.hide)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 4, 8, 4)
+        self.close_button.setToolTip("Close the form (Escape)")
+        self.close_button.clicked.connect(self.closed)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 6, 8, 6)
         layout.setSpacing(6)
-        for widget, stretch in (
-            (self.statements, 2),
-            (self.dimension, 3),
-            (self.field, 2),
-            (self.value, 3),
-            (self.add, 0),
-            (self.close_button, 0),
-        ):
-            layout.addWidget(widget, stretch)
+        # Two lines: on one, neither a dimension nor what the value looks like would have room.
+        for line in ((self.statements, self.dimension, self.field), (self.value, self.add, self.close_button)):
+            row = QHBoxLayout()
+            row.setSpacing(6)
+            for widget in line:
+                row.addWidget(widget, 0 if isinstance(widget, QPushButton) else 1)
+            layout.addLayout(row)
         self._show_hint(self.field.currentText())
+        self._show_state()
 
     def show_choices(self, statements: Sequence[str], dimensions: Sequence[str]) -> None:
         """Offers the statements and dimensions of the shown kernel."""
         _fill(self.statements, ["all", *statements])
         _fill(self.dimension, ["outermost", "innermost", *dimensions])
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Escape closes the form."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.closed.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def _show_state(self) -> None:
+        is_written = bool(self.value.text().strip())
+        self.add.setEnabled(is_written)
+        self.add.setToolTip("Add the entry (Return)" if is_written else "Add the entry: write its value first")
 
     def _show_hint(self, field: str) -> None:
         self.value.setPlaceholderText(FIELDS.get(field, ""))

@@ -37,7 +37,6 @@ class RefusedEdit(QFrame):
     def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says why; None where nothing was refused."""
         if problem is not None:
-            sentence = problem.sentence
-            self.reason.setText(f"Not applied. {sentence}")
+            self.reason.setText(f"Not applied: {problem.sentence}")
             self.reason.setToolTip(problem.hint)
         self.setVisible(problem is not None)

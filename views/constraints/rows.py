@@ -16,7 +16,7 @@ REPLACEMENTS = 3
 ONE_LINE = 44
 """Characters of a witness that fit on one line."""
 OUTCOMES = ("honoured", "relaxed", "infeasible", "not reached", "disabled", "matches nothing")
-SHOW, RELAX, DISABLE = "Show instances", "Relax", "Disable"
+SHOW, RELAX, DISABLE = "Show instances", "Make optional", "Disable"
 
 
 @dataclass(frozen=True, slots=True)

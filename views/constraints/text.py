@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QVBoxLayout, QWidget
 
 from engine.documents.model import ProblemDoc
+from views.message import detail_of
 from views.panel import bar, label
 from views.theme import Theme, code_face
 from views.themed import Themed
@@ -78,11 +79,22 @@ class AdviceText(QWidget, Themed):
     def show_problem(self, problem: ProblemDoc | None) -> None:
         """Says inline why the text was refused."""
         if problem:
-            self._say(f"{problem.subject}: {problem.reason}. {problem.hint}", "wrong-text")
+            self._say(f"{problem.subject}: {detail_of(problem)}", "wrong-text")
         else:
             self._say_state()
         found = LINE.search(problem.subject) if problem else None
         self.edit.mark_line(int(found[1]) if found else 0)
+
+    def show_entry(self, entry: str, number: int = 0) -> None:
+        """Puts the keyboard on the line of an entry, whatever its reason: the first that reads so, or a later one."""
+        blocks = [self.edit.document().findBlockByNumber(k) for k in range(self.edit.blockCount())]
+        found = [block for block in blocks if block.text().partition("#")[0].strip() == entry]
+        if found:
+            cursor = QTextCursor(found[min(number, len(found) - 1)])
+            cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock)
+            cursor.movePosition(QTextCursor.MoveOperation.StartOfBlock, QTextCursor.MoveMode.KeepAnchor)
+            self.edit.setTextCursor(cursor)
+        self.edit.setFocus()
 
     def request_apply(self) -> None:
         """Asks to apply the draft."""

@@ -50,10 +50,15 @@ class ConstraintTreeView(RowView):
     """The value of the row whose text is wanted."""
     pasted = Signal(str)
     menu_requested = Signal()
+    text_requested = Signal(EntryDoc)
+    """The entry whose line of the text is wanted."""
 
     def __init__(self) -> None:
         super().__init__("Constraint tree", paint_constraint, 6)
-        self.setToolTip("Space switches an entry, Delete removes it, Alt+Up and Alt+Down move an alternative")
+        self.setToolTip(
+            "Return edits an entry, Space switches it, Delete removes it; Alt+Up and Alt+Down move an alternative"
+        )
+        self.row_activated.connect(self._activate)
         self._link = 0
         self._pressed: tuple[QPointF, ScenarioDoc] | None = None
         self._place: int | None = None
@@ -182,6 +187,7 @@ class ConstraintTreeView(RowView):
             self.pasted.emit(text)
 
     def _fill_entry_menu(self, menu: QMenu, row: TreeRow, entry: EntryDoc) -> None:
+        menu.addAction("Edit as Text\tReturn").triggered.connect(lambda: self.text_requested.emit(entry))
         menu.addAction("Disable\tSpace" if entry.enabled else "Enable\tSpace").triggered.connect(
             lambda: self._switch(row)
         )
@@ -196,6 +202,10 @@ class ConstraintTreeView(RowView):
             )
         menu.addSeparator()
         menu.addAction("Copy as Text\tCtrl+C").triggered.connect(lambda: self.copy_requested.emit(entry))
+
+    def _activate(self, row: TreeRow) -> None:
+        if isinstance(row.value, EntryDoc):
+            self.text_requested.emit(row.value)
 
     def _take_keyboard(self, index: Index) -> None:
         """Moves the keyboard to a row, if there is one, and selects nothing elsewhere."""

@@ -50,6 +50,7 @@ class ConstraintsView(Panel):
         self.form = EntryForm()
         self.form.hide()
         self.form.entry_requested.connect(self.entry_requested)
+        self.form.closed.connect(self._close_form)
         self.menu = QMenu(self)
         self.menu.aboutToShow.connect(self._fill_menu)
         self.add_button.clicked.connect(self.open_menu)
@@ -61,6 +62,7 @@ class ConstraintsView(Panel):
         self.tree.pasted.connect(self.pasted)
         self.tree.instances_requested.connect(self.instances_requested)
         self.tree.copy_requested.connect(self._copy)
+        self.tree.text_requested.connect(self._edit_line)
         self.tree.row_selected.connect(self._select)
         self.tree.enabled_requested.connect(self.enabled_requested)
         self.tree.stages_requested.connect(self.stages_requested)
@@ -148,9 +150,19 @@ class ConstraintsView(Panel):
         self.form.show()
         self.form.value.setFocus()
 
+    def _close_form(self) -> None:
+        self.tree.setFocus()
+        self.form.hide()
+
     def _show_text(self) -> None:
         self.select_tab(TEXT)
         self.text.edit.setFocus()
+
+    def _edit_line(self, entry: EntryDoc) -> None:
+        """Shows an entry in the text, where it can be changed."""
+        earlier = [other.text for other in self._entries[: self._entries.index(entry)]]
+        self.select_tab(TEXT)
+        self.text.show_entry(entry.text, earlier.count(entry.text))
 
     def _copy(self, value: object) -> None:
         text = as_text(value, self._entries, self._scenarios)

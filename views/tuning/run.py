@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from views.message import detail_of
 from views.panel import PADDING, Elided, Panel, label, rule
 from views.tuning.nodes import FINISHED, INTERRUPTED, PAUSED, RUNNING, STARTING, STOPPED, STOPPING, Status
 
@@ -131,7 +132,7 @@ class RunView(Panel):
         problem = status.problem
         self.message.setVisible(problem is not None)
         if problem is not None:
-            self.message.setText(". ".join(filter(None, (f"{problem.subject} {problem.reason}", problem.hint))))
+            self.message.setText(f"{problem.subject}: {detail_of(problem)}")
         self.setAccessibleDescription(f"{status.title}, {self.state.text()}, {self.count.text()}")
 
     def _show_facts(self, facts: Sequence[tuple[str, str]]) -> None:
