@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of a loop that is marked `few(N)`, all but N cases are slow.  With `--slow-sentinels`, one case of each slow
     test function that has several is run, and no other test.
 
-    `slow(sentinel=False)` is for functions of which one case alone takes long, `slow(sentinel=True)` for single tests.
+    `slow(sentinel=True)` is for single tests that take two seconds or more: CI runs them all.
+    `slow(sentinel=False)` is for functions of which one case alone takes long.
     """
     loops: dict[str, list[pytest.Item]] = {}
     for item in items:

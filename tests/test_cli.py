@@ -37,6 +37,7 @@ def test_help_is_whole_lines_and_an_error_of_usage_is_one() -> None:
     assert wrong.returncode == 2 and wrong.stderr.splitlines()[-1] == "Error: Missing option '--group'."
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_help_of_render_names_every_panel_and_tab() -> None:
     from app.shell.panels import PERSPECTIVES
     from app.shell.render import PictureOptions, render

@@ -35,6 +35,7 @@ def test_the_readme_is_short() -> None:
     assert len(text(ROOT / "README.md").split()) <= MOST_WORDS
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 def test_what_the_readme_shows_of_commands_is_what_they_say() -> None:
@@ -105,6 +106,7 @@ def test_the_text_form_of_the_page_is_read_back() -> None:
     assert from_text(to_text(advice), "again") == advice
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_the_library_guide_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copyfile(ROOT / "resources/models/bert_tiny.onnx", tmp_path / "model.onnx")
@@ -121,6 +123,7 @@ def test_every_error_of_the_library_is_in_its_table() -> None:
         assert issubclass(getattr(engine, name), engine.EngineError)
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copyfile(ROOT / "resources/models/bert_tiny.onnx", tmp_path / "model.onnx")

@@ -34,6 +34,7 @@ def test_scripts_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_tune_and_compare(tmp_path: Path) -> None:
     model, records, recipe = MODELS / "softmax_96x512.onnx", tmp_path / "r.db", tmp_path / "best.json"
@@ -47,6 +48,7 @@ def test_tune_and_compare(tmp_path: Path) -> None:
     assert compared.startswith("softmax_0: ") and f"and {best:.2f} us predicted" in compared
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_check_and_run() -> None:
     told = script("check_every_group", MODELS / "bert_tiny.onnx")

@@ -51,6 +51,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow(sentinel=True)
 def test_every_module_can_be_imported_under_a_name_of_its_own() -> None:
     """`import engine.a.b as c` fails where a package's name is taken by a function of its parent."""
     code = "\n".join(f"import {name} as c; assert c.__name__ == {name!r}, {name!r}" for name in MODULES)
@@ -77,6 +78,7 @@ def test_neither_window_nor_command_line_starts_with_the_compiler(module: str) -
     assert loaded_by(f"import {module}") & set(HEAVY) == set()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_window_is_there_before_what_it_needs_later() -> None:
     loaded = loaded_by("from app.shell.main import application, make_window\napplication(); make_window().show()")
     assert loaded & {*HEAVY, *LATER} == set()

@@ -284,6 +284,7 @@ def test_measuring_without_a_gpu_names_the_stage() -> None:
     assert (answer["event"], answer["value"]["stage"]) == ("error", "measure")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_process_speaks_json_lines_only() -> None:
     request = json.dumps({"id": 1, "verb": OPEN[0], "arguments": OPEN[1]})
     done = subprocess.run(

@@ -39,6 +39,7 @@ def test_every_kernel_of_bert_passes(name: str) -> None:
         assert report.blocks_run and report.elements_compared and report.tolerance_because
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(2)
 @needs_shared
 @pytest.mark.parametrize("path", sentinels(AKG, 5), ids=lambda p: p.stem[:60])

@@ -50,6 +50,7 @@ def test_a_closed_standard_output(arguments: tuple[str, ...]) -> None:
     assert done.stderr.startswith("standard output: it is closed\n") and len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_verb_with_nothing_to_say_needs_no_standard_output(tmp_path: Path) -> None:
     """What it opens must not take the number of standard output, where others would write into it."""
     done = started(">&- 2>&-", "recipe", SOFTMAX, "-o", str(tmp_path / "made.json"))
@@ -57,6 +58,7 @@ def test_a_verb_with_nothing_to_say_needs_no_standard_output(tmp_path: Path) -> 
     assert done.returncode == 3, "it says what it wrote"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_narrow_encoding() -> None:
     told = started("", "explain", SOFTMAX, "--group", "softmax_0", PYTHONIOENCODING="ascii")
     assert told.returncode == 0 and "?s" in told.stdout, "microseconds lose their sign"

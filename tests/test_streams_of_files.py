@@ -85,6 +85,7 @@ def test_one_stream_is_not_two_files(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 2 and b"two things at once" in done.stderr and not done.stdout, done.stderr
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("data", "says"), [(b"", b"is empty"), (b"junk", b"ONNX"), (b"{}", b"AKG")])
 def test_what_is_no_model_is_told(data: bytes, says: bytes) -> None:

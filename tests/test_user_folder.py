@@ -58,6 +58,7 @@ def _plan() -> str:
     return engine.fuse(engine.load(SOFTMAX)).groups[0].name
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_processes_of_a_search(folder: Path) -> None:
     workers = processes(1)
     try:
@@ -66,6 +67,7 @@ def test_the_processes_of_a_search(folder: Path) -> None:
         workers.close()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_windows_worker(folder: Path, qtbot: object) -> None:
     client = Client()
     answers: list[object] = []

@@ -50,6 +50,7 @@ def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot:
     assert not shown.window.isVisible()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_figures_of_the_history_stand_under_their_origin(make: Callable[..., Window], qtbot: object) -> None:
     window = compared(make, qtbot)
     window.action("check").trigger()

@@ -47,6 +47,7 @@ def test_edits_that_no_file_holds_are_compared(make: Callable[..., Window], qtbo
     assert window.workspace.legal_kernel(GROUP) is not None, "what is open stays open"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_row_of_the_list_selects_the_launch_in_both_graphs(
     make: Callable[..., Window], qtbot: object, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_row_of_the_list_selects_the_launch_in_both_graphs(
     assert len(table.rows) == len(view.difference.groups) + len(view.difference.operators)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_file_that_cannot_be_opened_is_told_and_changes_nothing(
     make: Callable[..., Window], qtbot: object, tmp_path: Path
 ) -> None:

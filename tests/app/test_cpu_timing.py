@@ -27,6 +27,7 @@ def window(make: Callable[..., Window]) -> Window:
     return made
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_kernel_is_measured_on_this_cpu(window: Window, qtbot: object) -> None:
     window.open_file(SOFTMAX)
     settle(window, qtbot)

@@ -98,6 +98,7 @@ def test_a_workspace_is_saved_and_opened_with_everything(
     assert again.windowTitle() == "mine.loom — Loomscope"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_workspace_is_drawn_without_a_display(
     make: Callable[..., Window], qtbot: object, model: str, tmp_path: Path
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_damaged_workspace_is_explained_and_changes_nothing(
         assert not window.notice.has_news
 
 
+@pytest.mark.slow(sentinel=True)
 def test_another_model_of_the_same_name_is_a_warning(make: Callable[..., Window], qtbot: object, model: str) -> None:
     window = opened(make, qtbot, model)
     edited(window, qtbot)
@@ -220,6 +222,7 @@ def crashed(journals: Path, model: str, edits: int) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow(sentinel=True)
 def test_edits_survive_a_kill(make: Callable[..., Window], qtbot: object, model: str) -> None:
     journals = journal_folder()
     crashed(journals, model, 3)
@@ -245,6 +248,7 @@ def test_edits_survive_a_kill(make: Callable[..., Window], qtbot: object, model:
     assert left is not None and left.edits == 3 and left.content.groups[GROUP] == history.trail()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_is_discarded_is_gone(make: Callable[..., Window], qtbot: object, model: str) -> None:
     crashed(journal_folder(), model, 1)
     window = make()
@@ -255,6 +259,7 @@ def test_what_is_discarded_is_gone(make: Callable[..., Window], qtbot: object, m
     assert not list(journal_folder().glob("*.journal")) and not window.notice.has_news
 
 
+@pytest.mark.slow(sentinel=True)
 def test_windows_leave_each_others_journals_alone(make: Callable[..., Window], qtbot: object, model: str) -> None:
     one, two = opened(make, qtbot, model), opened(make, qtbot, model)
     assert not list(journal_folder().glob("*")), "without an edit there is no journal"

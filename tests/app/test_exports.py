@@ -61,6 +61,7 @@ def test_a_report_and_sources_tell_the_edits_that_no_file_holds(
     assert edited.document.is_modified, "what is exported is not saved"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_cannot_be_written_is_told_and_leaves_nothing(edited: Window, qtbot: object, tmp_path: Path) -> None:
     edited.exports.write("export-report", str(tmp_path / "no" / "report.html"))
     qtbot.waitUntil(lambda: bool(edited.workspace.problems), timeout=LONG)  # type: ignore[attr-defined]
@@ -71,6 +72,7 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(edited: Window, qtbot
     assert not edited.exports.is_busy and not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_path: Path) -> None:
     steps = []
     edited.exports.state_changed.connect(lambda: steps.append(edited.exports.job))
@@ -88,6 +90,7 @@ def test_tables_hold_the_figures_of_predict(edited: Window, qtbot: object, tmp_p
     assert float(row["predicted µs"]) < document("predict", SOFTMAX)["microseconds"], "the time of the edit"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_tables_that_are_stopped_or_refused_end_the_job(edited: Window, qtbot: object, tmp_path: Path) -> None:
     edited.exports.write_tables(str(tmp_path))
     cancel_button(edited, qtbot).click()
@@ -109,6 +112,7 @@ def cancel_button(window: Window, qtbot: object) -> QPushButton:
     return buttons()[0]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_an_export_is_a_job_that_tells_how_far_it_is_and_can_be_stopped(
     edited: Window, qtbot: object, tmp_path: Path
 ) -> None:
@@ -139,6 +143,7 @@ def test_every_panel_has_a_picture_in_both_formats(edited: Window, tmp_path: Pat
     assert not edited.workspace.problems
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_trace_is_that_of_predict(edited: Window, qtbot: object, tmp_path: Path) -> None:
     """One function writes both; the window's is the chart that it shows."""
     assert not edited.action("export-trace").isEnabled(), "no chart is known yet"
@@ -156,6 +161,7 @@ def test_a_trace_is_that_of_predict(edited: Window, qtbot: object, tmp_path: Pat
     assert not edited.action("export-trace").isEnabled()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_actions_ask_where_and_stand_in_one_menu(edited: Window, qtbot: object) -> None:
     for name in (*VERBS, "export-tables", PANELS[0].picture_action, "compare-model"):
         edited.action(name).trigger()

@@ -112,6 +112,7 @@ def undo_all(window: Window, qtbot: object) -> None:
         settled(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_by_mouse_and_its_longest_stall(window: Window, qtbot: object) -> None:
     """Takes out, merges, moves; an illegal merge is refused with its reason; everything is undone."""
     open_all(window, qtbot)
@@ -182,6 +183,7 @@ def press(window: Window, key: Qt.Key, modifiers: Qt.KeyboardModifier = Qt.Keybo
     QTest.keyClick(window.panels.graph.canvas, key, modifiers)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_by_keyboard(window: Window, qtbot: object) -> None:
     """Split, merged, moved and released with keys alone; advice of a group that stays is kept throughout."""
     fusing, graph = window.wiring.fusion_edits, window.panels.graph
@@ -226,6 +228,7 @@ def test_by_keyboard(window: Window, qtbot: object) -> None:
     assert groups(window) == [{"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}, {"n6"}]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
     """By click: with the reason where it cannot be otherwise, with the cost terms where it could."""
     graph = window.panels.graph
@@ -248,6 +251,7 @@ def test_why_an_edge_is_a_boundary(window: Window, qtbot: object) -> None:
     assert groups(window) == TOGETHER
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object, tmp_path: Path) -> None:
     window.wiring.fusion_edits.carry_out(FusionEdit(SPLIT, ("n1", "n2")))
     settled(window, qtbot)
@@ -274,6 +278,7 @@ def test_what_is_fixed_is_saved_opened_and_copied(window: Window, qtbot: object,
     assert groups(window) == TOGETHER and FUSION in window.workspace.histories
 
 
+@pytest.mark.slow(sentinel=True)
 def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object) -> None:
     """Advice, then a split that ends its group: the history sleeps, wakes with the undo, and is undone after it."""
     workspace, fusing = window.workspace, window.wiring.fusion_edits
@@ -299,6 +304,7 @@ def test_undo_goes_back_in_the_order_of_the_edits(window: Window, qtbot: object)
     assert groups(window)[0] == {"n0", "n1"} and workspace.asleep[0].trail.steps[-1].text == first + "# mine\n"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_is_fixed_is_in_the_journal_at_once(window: Window, qtbot: object) -> None:
     window.wiring.fusion_edits.carry_out(FusionEdit(TAKE_OUT, ("n3",)))
     settled(window, qtbot)

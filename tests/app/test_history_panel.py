@@ -197,6 +197,7 @@ def picture(window: Window, theme: str) -> QImage:
     return shown.toImage()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_both_themes_paint_the_chips(window: Window, qtbot: object) -> None:
     history = branched(window, qtbot)
     canvas = window.panels.history.canvas

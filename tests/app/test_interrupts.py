@@ -45,6 +45,7 @@ def test_an_interrupt_ends_a_wait_for_what_never_comes(qapp: object) -> None:
         wait(lambda: False, limit=60_000)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_worker_lives_until_its_window_ends_it() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "engine.service"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -65,6 +66,7 @@ def test_the_worker_lives_until_its_window_ends_it() -> None:
         assert worker.wait(30) == 0
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @signals
 def test_a_window_that_is_interrupted_while_it_starts_ends_without_a_word(number: signal.Signals) -> None:

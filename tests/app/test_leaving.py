@@ -106,6 +106,7 @@ def test_without_edits_nobody_is_asked(window: Window, qtbot: object) -> None:
     assert window.workspace.opened.path == EXAMPLE and not window.findChildren(QMessageBox)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize("atomic", [False, True], ids=["in place", "by renaming"])
 def test_a_changed_file_is_noticed_and_read_again_with_selection_and_edits(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import onnx
+import pytest
 from onnx import TensorProto, helper
 from pytestqt.qtbot import QtBot
 
@@ -39,6 +40,7 @@ def choose(window: Window, qtbot: object, target: str, batch: int) -> None:
     settle(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     make: Callable[..., Window], qtbot: object, tmp_path: Path
 ) -> None:
@@ -71,6 +73,7 @@ def test_sizes_are_asked_for_and_another_target_keeps_the_advice(
     assert len(list(journal_folder().glob("*.journal"))) == 1
 
 
+@pytest.mark.slow(sentinel=True)
 def test_another_rounding_makes_other_kernels_and_is_saved(
     make: Callable[..., Window], qtbot: QtBot, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def test_words_are_found_in_any_order_and_in_tips() -> None:
     assert matches("no such words") == []
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_is_disabled_says_why_and_does_nothing(make: Callable[..., Window], qtbot: object) -> None:
     window = make()
     disabled = {info.name for info in ACTIONS if not window.action(info.name).isEnabled()}

@@ -61,6 +61,7 @@ def piped(real: Window, qtbot: object) -> Window:
     return real
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_preview_is_answered_at_once_compiled_applied_and_taken_back(piped: Window, qtbot: object) -> None:
     page, history = piped.panels.schedule.pipeline, piped.workspace.histories[GROUP]
     assert piped.panels.schedule.tab == PIPELINE and page.chart is not None and page.chart.bars
@@ -87,6 +88,7 @@ def test_a_preview_is_answered_at_once_compiled_applied_and_taken_back(piped: Wi
     assert page.chart == before and history.step.text == before.recipe
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_cannot_be_is_refused_and_the_nearest_is_taken(piped: Window, qtbot: object) -> None:
     page = piped.panels.schedule.pipeline
     steps = len(piped.workspace.histories[GROUP].steps)

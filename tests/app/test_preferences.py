@@ -34,6 +34,7 @@ def pick(choice: QComboBox, value: object) -> None:
     choice.activated.emit(index)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_theme_and_colour_map_change_at_once_and_stay(dialog: Preferences, make: Callable[..., Window]) -> None:
     window = dialog.parent()
     assert isinstance(window, Window) and window.theme == load_theme("dark")
@@ -56,6 +57,7 @@ def test_the_system_theme_follows_the_desktop(dialog: Preferences, monkeypatch: 
         assert window.theme.name == name
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_target_is_that_of_the_next_file(dialog: Preferences, make: Callable[..., Window]) -> None:
     window = dialog.parent()
     assert isinstance(window, Window)
@@ -78,6 +80,7 @@ def test_the_worker_gets_no_more_memory_than_allowed(dialog: Preferences, qtbot:
     )
 
 
+@pytest.mark.slow(sentinel=True)
 def test_keys_are_bound_anew_refused_where_taken_and_reset(
     dialog: Preferences, make: Callable[..., Window], qtbot: object
 ) -> None:

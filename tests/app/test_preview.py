@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from PySide6.QtWidgets import QLabel
 
 from app.shell.window import Window
@@ -35,6 +36,7 @@ def watch(window: Window, look: Callable[[], None]) -> list[str]:
     return seen
 
 
+@pytest.mark.slow(sentinel=True)
 def test_an_operator_that_was_looked_at_is_selected_with_its_kernel(
     make: Callable[..., Window], qtbot: object
 ) -> None:
@@ -67,6 +69,7 @@ def test_an_operator_that_was_looked_at_is_selected_with_its_kernel(
     settle(window, qtbot, LONG)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_small_graph_waits_for_its_kernels(make: Callable[..., Window], qtbot: object) -> None:
     window = make(command=worker(81))
     seen = watch(window, lambda: None)
@@ -76,6 +79,7 @@ def test_a_small_graph_waits_for_its_kernels(make: Callable[..., Window], qtbot:
     assert seen == ["model"]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_an_open_model_stays_until_the_next_is_ready(make: Callable[..., Window], qtbot: object) -> None:
     window = make(command=worker(1))
     seen = watch(window, lambda: None)

@@ -59,6 +59,7 @@ def opened(make: Callable[..., Window], qtbot: object) -> Window:
     return window
 
 
+@pytest.mark.slow(sentinel=True)
 def test_editing_by_hand_and_its_longest_stall(make: Callable[..., Window], qtbot: object) -> None:
     assert_fluent_in(lambda: opened(make, qtbot), lambda window: edit_by_hand(window, qtbot))
 

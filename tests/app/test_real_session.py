@@ -38,6 +38,7 @@ def shown(window: Window) -> str:
     return window.panels.code.text.toPlainText()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_session_and_its_longest_stall(make: Callable[..., Window], qtbot: object, tmp_path: Path) -> None:
     assert_fluent_in(lambda: opened(make, qtbot), lambda window: session(window, qtbot, tmp_path))
 
@@ -146,6 +147,7 @@ def test_a_path_is_relative_to_where_the_program_was_started(monkeypatch: pytest
     assert (tmp_path / "drawn.png").is_file()
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "says"),

@@ -54,6 +54,7 @@ def test_a_conflict_is_repaired_by_a_rewrite_in_one_step(opened: Window, qtbot: 
     assert shown.because == "entries that are required conflict without it"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_rewrite_of_the_menu_is_a_row_that_is_switched_and_removed(opened: Window, qtbot: object) -> None:
     tree, menu = opened.panels.constraints.tree, opened.panels.constraints.menu
     before, code = advice(opened), opened.panels.code.text.toPlainText()

@@ -49,6 +49,7 @@ def to_end(window: Window, qtbot: object) -> None:
     timing.show()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_samples_of_the_worker_arrive_with_their_clock(
     make: Callable[..., Window], qtbot: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def window(quiet: Window) -> Window:
     return quiet
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_run_is_told_in_all_panels(tuned: Window) -> None:
     panels = tuned.panels
     facts = dict(panels.tuning.headline.facts())
@@ -236,6 +237,7 @@ def test_a_bad_file_is_told_in_the_panel_and_what_was_shown_stays(
     assert panel.pages.currentWidget() is panel.progress_plot and tuning.shown is shown
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_locked_file_is_told_and_the_window_does_not_wait(
     window: Window, qtbot: object, tmp_path: Path
 ) -> None:

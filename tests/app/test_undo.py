@@ -28,6 +28,7 @@ def trigger(window: Window, qtbot: object, action: str) -> None:
     settle(window, qtbot)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_edits_of_two_groups_are_taken_back_in_their_order_and_nothing_is_selected(
     quiet: Window, qtbot: object
 ) -> None:

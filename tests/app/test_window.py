@@ -146,6 +146,7 @@ def test_a_check_is_shown_with_the_code(window: Window, qtbot: object) -> None:
     assert any("48 of 6,144 blocks" in text for text in texts if isinstance(text, str))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_worker_that_dies_is_a_problem_and_is_replaced(window: Window, qtbot: object) -> None:
     os.kill(window.workspace.client.process_id, 9)
     qtbot.waitUntil(lambda: bool(window.workspace.problems), timeout=PATIENCE)  # type: ignore[attr-defined]
@@ -253,6 +254,7 @@ def test_the_window_stays_on_a_small_screen(make: Callable[..., Window]) -> None
     assert window.width() <= max(room.width(), SMALLEST[0])
 
 
+@pytest.mark.slow(sentinel=True)
 def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     whole, part = tmp_path / "window.png", tmp_path / "graph.png"
     render(MODEL, whole, PictureOptions(size=(1280, 800), theme="light"), COMMAND)
@@ -261,6 +263,7 @@ def test_render_draws_window_and_panel(tmp_path: Path) -> None:
     assert 240 < QPixmap(str(part)).width() < 1280
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_picture_leaves_the_users_settings_alone(tmp_path: Path) -> None:
     kept = tmp_path / "Loomscope" / "Loomscope.conf"
     kept.parent.mkdir()

@@ -31,6 +31,7 @@ def record(times: dict[Program, float]) -> Recorded:
     return Recorded(ROW, CPU, "2026-11-27", mapping, {replace(one, mapping=""): time for one, time in times.items()})
 
 
+@pytest.mark.slow(sentinel=True)
 def test_an_estimate_that_is_right_finds_the_best_at_once(promised: dict[Program, float]) -> None:
     found = judge(record(promised), seeds=2)
     assert found.programs == len(promised) and found.best == found.chosen == min(promised.values())
@@ -38,6 +39,7 @@ def test_an_estimate_that_is_right_finds_the_best_at_once(promised: dict[Program
     assert found.random_best_of_50 < 1.0
 
 
+@pytest.mark.slow(sentinel=True)
 def test_an_estimate_that_is_wrong_is_told(promised: dict[Program, float]) -> None:
     most = max(promised.values()) + min(promised.values())
     found = judge(record({program: most - time for program, time in promised.items()}), seeds=2)
@@ -71,6 +73,7 @@ def test_groups_whose_reference_moved_do_not_stand() -> None:
     assert standing([*still, *moved]) == still and standing([]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found", recorded_spaces(), ids=lambda found: found.row)
 def test_recorded_spaces_are_whole(found: Recorded) -> None:
     assert len(found.times) >= 2000 and "measured" in found.cpu.fma_rate.source and found.cpu.title
@@ -79,6 +82,7 @@ def test_recorded_spaces_are_whole(found: Recorded) -> None:
         assert 64 <= len(task.programs) < len(times)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_searches_and_the_estimate_do_on_recorded_spaces() -> None:
     found = summarise_spaces([judge(one, seeds=2) for one in recorded_spaces()])
     assert len(found["spaces"]) >= 3 and found["best_of_50"] >= 0.95 and found["pruned_loss"] <= 0.01

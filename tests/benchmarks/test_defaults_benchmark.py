@@ -14,6 +14,7 @@ from tests.benchmarks import defaults
 MODEL = Path(__file__).parents[2] / "resources" / "models" / "layernorm_64x768.onnx"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_model_is_within_the_goal_or_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -27,6 +28,7 @@ def test_a_model_is_within_the_goal_or_not(
     assert "0 of 1 models" in capsys.readouterr().out
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_slow_default_loses_to_a_program_of_the_space() -> None:
     plan = engine.fuse(engine.load(MODEL))
     (group,) = plan.groups

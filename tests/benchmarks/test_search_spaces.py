@@ -107,6 +107,7 @@ def test_the_error_of_a_mean_is_that_of_its_searches(space: MeasuredSpace) -> No
     assert 0 < several.error_of_50 < 0.2 and race(space, "random", 1).error_of_50 == 0.0
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_default_strategy_learns_without_a_model(space: MeasuredSpace, tmp_path: Path) -> None:
     learned, by_chance = race(space, "learned", 1), race(space, "random", 1)
     assert learned.best_of_50 > 0.95 and learned.score > 0.5 > by_chance.score

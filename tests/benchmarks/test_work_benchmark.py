@@ -16,6 +16,7 @@ from tests.support.needs import needs_compiler
 pytestmark = needs_compiler
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_example_models_are_explained_to_the_last_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -60,6 +60,7 @@ def times(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return table(tmp_path_factory.mktemp("tables") / "times.csv", far=3.0)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_figures_are_found_again_and_the_other_half_judges_them(
     times: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def check(path: Path) -> None:
     assert reasons or "attention" not in {group.kind for group in plan.groups}
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_kernel_of_a_small_model_has_one_time(name: str) -> None:

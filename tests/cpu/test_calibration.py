@@ -13,6 +13,7 @@ from tests.support.needs import needs_compiler
 MEASURED = ("clock", "fma_rate", "l1_bandwidth", "l2_bandwidth", "l3_bandwidth", "dram_bandwidth", "fork_overhead")
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_rates_are_measured_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOMSCOPE_DATA", str(tmp_path))

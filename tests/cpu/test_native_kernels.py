@@ -37,6 +37,7 @@ def test_every_group_of_the_examples_is_right(path: Path) -> None:
     assert all(check.levels == {"native": "pass"} and check.elements_compared for check in found.values())
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_whole_model_equals_the_reference() -> None:
     graph = engine.load(MODELS / "bert_tiny.onnx")
     assert engine.check_model(graph, engine.fuse(graph, target="cpu")).status == "pass"
@@ -85,6 +86,7 @@ def test_accesses_outside_of_buffers_are_found() -> None:
     assert found.status == "fail" and "ended with SIG" in found.message
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_kernel_that_never_ends_is_a_failure() -> None:
     kernel = kernel_of(SOFTMAX)
     text = kernel.source.text.replace("int y_max", "while (x[0] < 1e30f) asm volatile(\"\"); int y_max", 1)

@@ -64,6 +64,7 @@ def test_a_second_run_remembers_and_says_so(shared: Path, capsys: pytest.Capture
     assert "pass 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("whole", [[], ["--whole"]], ids=["kernels", "whole"])
 def test_kernels_for_this_cpu_run_each_time(whole: list[str], shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +145,7 @@ def test_kernels_of_weights_drawn_otherwise_are_not_one(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_file_that_cannot_be_read_fails_the_run_by_name(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shared / "models" / "broken.onnx").write_bytes(b"\x08\x0a broken")
     assert command.main(["--only", "broken"]) == 1

@@ -96,6 +96,7 @@ def moments(verb: str) -> list[float]:
     return [draw.uniform(0.05, 4.0) for _ in range(MOMENTS)]
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @needs_nvrtc
@@ -120,6 +121,7 @@ def test_signals_at_random_moments_leave_nothing(verb: str, tmp_path: Path) -> N
     assert caught >= MOMENTS / 2, "most came while it ran"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_search_that_the_window_started_ends_with_it(tmp_path: Path) -> None:
     mark = f"LOOMSCOPE_TEST_MARK={tmp_path.name}"
     line = " ".join(map(shlex.quote, [sys.executable, "-m", "app", *VERBS["tune"](tmp_path)]))

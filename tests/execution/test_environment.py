@@ -116,6 +116,7 @@ def test_a_damaged_entry_is_made_again(part: str, damage: Callable[[Path], None]
     assert not list(filled.glob("new/*")) and not (filled.parent / "ran").exists()
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 def test_a_missing_object_of_the_machine_is_made_again(filled: Path) -> None:
@@ -287,6 +288,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("variable", ["LOOMSCOPE_CACHE", "TMPDIR"])

@@ -26,6 +26,7 @@ def microseconds(plan: engine.FusionPlan, recipe: Recipe | None = None) -> float
     return engine.predict(engine.compile(group, recipe)).microseconds
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("row", [SMALL, LARGE])

@@ -219,6 +219,7 @@ def test_a_kernel_of_two_launches_runs_them_in_order(cut_folder: Path, monkeypat
     assert compared is not None and 0 <= compared[0] <= compared[1] < 1e-3
 
 
+@pytest.mark.slow(sentinel=True)
 def test_blocks_that_wait_for_each_other_are_launched_where_all_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

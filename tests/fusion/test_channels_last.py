@@ -51,6 +51,7 @@ CHAIN_WEIGHTS = ((64, 3, 3, 3), (48, 64, 3, 3), (16, 48, 1, 1))
 """Of 64 channels, which tiles of the depth divide: each has one tap of the window."""
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @needs_nvrtc

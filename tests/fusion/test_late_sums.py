@@ -42,6 +42,7 @@ def test_sums_of_other_sizes_do_not_wait(tmp_path: Path) -> None:
     assert found["n0"] == found["n3"] != found["n4"]
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.skipif(not TRAINING.is_file(), reason=f"{TRAINING} is absent: the real graphs are not shipped")
 @pytest.mark.parametrize(("target", "launches"), [("h100", 52), ("a100", 53)])

@@ -34,6 +34,7 @@ def microseconds(plan: engine.FusionPlan) -> float:
     return sum(engine.predict(engine.compile(group)).microseconds * len(group.instances) for group in plan.groups)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("kind", GATES)
@@ -50,6 +51,7 @@ def test_small_steps_share_launches(kind: str, tmp_path: Path, monkeypatch: pyte
     assert engine.check_model(graph, plan).status == "pass"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_equal_launches_of_steps_are_one_kernel(tmp_path: Path) -> None:
     plan = engine.fuse(layer(tmp_path, "LSTM", 25, 8, 16), target="a100")
     joined = [group for group in plan.groups if len(group.program.statements) > 10]

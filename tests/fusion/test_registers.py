@@ -60,6 +60,7 @@ def test_values_are_alive_from_their_maker_to_their_last_reader(tmp_path: Path) 
     assert most_alive(lower(loaded(tmp_path, added_up(9), (4, 8))).statements).values == 10, "in the order of the text"
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 def test_a_group_with_room_for_one_element_is_a_kernel_without_spills(tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_a_group_with_room_for_one_element_is_a_kernel_without_spills(tmp_path: 
     assert spilled(kernel) == 0 and engine.check(kernel).status == "pass"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_group_without_is_refused_with_the_operator_and_the_figures(tmp_path: Path) -> None:
     graph = loaded(tmp_path, held_to_the_end(VALUE_REGISTERS), (4, 8))
     told = r"242 values are alive at once when n\d+ is computed, by an estimate .* h200 may have 255 registers"

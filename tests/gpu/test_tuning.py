@@ -64,6 +64,7 @@ def test_a_machine_without_a_gpu_is_told(
     assert "there is no NVIDIA GPU" in capsys.readouterr().err
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_nvrtc
 def test_a_row_is_tuned_measured_and_told_and_a_second_call_repeats_nothing(
     call: tuning.Call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -134,6 +134,7 @@ def test_recurrent_layers_have_one_budget(tmp_path: Path) -> None:
     assert unsupported(5000) == ["takes 5000 steps one after the other; 750 of a graph are compiled"]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_ten_thousand_outputs_load_quickly(tmp_path: Path) -> None:
     names = [f"y{at}" for at in range(10_000)]
     path = save(tmp_path / "m.onnx", model([node("Relu", "x", name) for name in names], {"x": (4,)}, names))

@@ -135,6 +135,7 @@ def test_a_loop_that_only_the_data_end_stays(tmp_path: Path) -> None:
     assert not graph.unsupported and graph.tensors["all"].shape == (5, 3, 4)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_loop_of_too_many_steps_stays(tmp_path: Path) -> None:
     many = {**HALF, "many": np.array(2**62)}
     graph = engine.load(save(tmp_path, [loop("many", counted(HANDED_ON))], many, outputs=("y", "all")))

@@ -43,6 +43,7 @@ def findings(count: int, folder: Path) -> tuple[list[Outcome], Counter[str]]:
     return [o for o in outcomes if o.result == "FINDING"], Counter(o.result for o in outcomes)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_every_file_that_is_broken_was_sound(folder: Path) -> None:
     for seed in seeds(folder):
         try:
@@ -60,6 +61,7 @@ def test_every_mutator_breaks_files_of_its_own_kind(folder: Path) -> None:
             assert broken[0] == mutator(seed.data, Random(f"{mutator.__name__}0")), "seeded"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_broken_files_are_refused_or_compiled(tmp_path: Path) -> None:
     found, counts = findings(NORMAL, tmp_path)
     assert not found, found

@@ -42,6 +42,7 @@ def test_a_program_computes_what_pytorch_computed(name: str) -> None:
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6, err_msg=result.name)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("name", ["attention_core", "layers", "sized"])

@@ -124,6 +124,7 @@ def test_products_of_codes_are_predicted_faster_than_those_of_halves(layer: str,
     assert ours < predicted(engine.load(half), target)[0]
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("layer", ["product", "convolution of one image"])

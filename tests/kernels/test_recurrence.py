@@ -74,6 +74,7 @@ def test_steps_that_are_alike_are_written_once(layer: Layer) -> None:
     assert growth % layer.hidden == 0
 
 
+@pytest.mark.slow(sentinel=True)
 def test_steps_of_two_kinds_in_turn_are_written_once() -> None:
     """A GRU that resets before it multiplies has two products to a step, which meet twice in each turn."""
     kernel = kernel_of(replace(LAYERS[2], steps=9))
@@ -144,6 +145,7 @@ def test_steps_are_cut_before_a_product_that_reads_what_the_step_made() -> None:
     assert len(shape.extents) == 4
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_steps_of_fewer_points_leave_blocks_idle() -> None:
     kernel = kernel_of(UNEVEN)

@@ -81,6 +81,7 @@ def test_blocks_are_asked_for_where_they_leave_what_a_thread_needs(grid: int, ne
     assert few.with_registers(132, needed).together == together
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is absent: the real graphs are not shipped")
 @needs_nvrtc

@@ -219,6 +219,7 @@ def test_the_work_is_what_is_counted(name: str, tmp_path: Path) -> None:
     assert isinstance(row, work.Row) and row.left == {}, row
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("rows", "groups"), [(16, 1), (4096, 1), (16384, 2)])
 def test_the_estimate_says_whether_weights_are_taken_apart_once_or_by_every_block(
@@ -228,6 +229,7 @@ def test_the_estimate_says_whether_weights_are_taken_apart_once_or_by_every_bloc
     assert len(engine.fuse(engine.load(path), target="h200").groups) == groups
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_product_of_few_rows_is_predicted_faster_than_with_float16_weights(tmp_path: Path) -> None:
     codes = engine.compile(Weights(INT4, 32, (16, 4096, 4096), has_zero=False).group(tmp_path))
     x, w, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT16, s) for n, s in

@@ -78,6 +78,7 @@ def test_its_work_is_what_the_emulator_counts(slices: int, tmp_path: Path) -> No
     assert isinstance(row, Row) and row.is_equal
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 def test_the_compiled_text_adds_up_too(tmp_path: Path) -> None:

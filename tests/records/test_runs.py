@@ -194,6 +194,7 @@ def search(path: str) -> None:
             log.keep(attempt(number), trial(number))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_killed_run_keeps_attempts_and_their_trials_together(tmp_path: Path) -> None:
     path, rng = tmp_path / "r.db", random.Random(3)
     RecordStore(path).close()
@@ -237,6 +238,7 @@ def make(path: str) -> None:
     RecordStore(path).close()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_reader_that_comes_while_a_file_is_made_sees_no_stranger(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     for number in range(15):
@@ -319,6 +321,7 @@ def test_a_new_trial_is_written_without_being_looked_up(tmp_path: Path) -> None:
         assert statements[-3].startswith("INSERT INTO attempts")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_log_is_moved_into_the_file_now_and_then(tmp_path: Path) -> None:
     """Neither with each of a thousand pages, for it waits for the disk, nor never, also while somebody reads."""
     wal, sizes = tmp_path / "r.db-wal", []

@@ -100,6 +100,7 @@ def work(path: str, log: str) -> None:
                 os.write(said, f"kept {number}\n".encode())
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_killed_writer_loses_no_finished_trial_and_the_next_repeats_none(tmp_path: Path) -> None:
     path, log = tmp_path / "r.db", tmp_path / "log"
     rng = random.Random(11)

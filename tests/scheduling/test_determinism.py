@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def print_fixed_cases() -> None:
         print(everything(seed, (Advice("user", PINS),)))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_another_process_with_another_hash_seed_says_the_same() -> None:
     command = [sys.executable, "-c", f"from {__name__} import print_fixed_cases as p; p()"]
     said = {

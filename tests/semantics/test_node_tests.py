@@ -32,6 +32,7 @@ def test_enough_pass_and_what_does_not_has_a_reason() -> None:
     assert sum(case.expanded for case in passing) >= 340
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_sample_is_as_the_list_says() -> None:
     """Through the whole path: the kernels of every 22nd test are emulated."""
     open_ = left_open()

@@ -48,6 +48,7 @@ def test_a_cluster_finds_what_one_process_finds(two: Any, tmp_path: Path) -> Non
     assert all(str(os.getpid()) not in a.worker for a in attempts) and all(a.worker for a in attempts)
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_dask
 def test_a_lost_worker_loses_no_trial_and_its_programs_go_elsewhere(two: Any, tmp_path: Path) -> None:
     alone = {(a.mapping, a.values): a.microseconds for a in run(tmp_path / "one.db", 10, runner=Synthetic())[1]}
@@ -113,6 +114,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {f"distributed.comm.tls.{name}": value for name, value in settings.items()}
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_dask
 def test_a_cluster_with_tls_by_dasks_own_settings(certificates: dict[str, str]) -> None:
     import dask

@@ -118,6 +118,7 @@ class Started:
         return self.process.returncode, out, err
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_with_all_it_found(number: signal.Signals, tmp_path: Path) -> None:
@@ -137,6 +138,7 @@ def test_a_signal_ends_the_command_with_all_it_found(number: signal.Signals, tmp
         assert len(list(store.trials(PREDICTED))) <= kept
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_window_pauses_and_stops_a_command(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     started = Started(path)

@@ -101,6 +101,7 @@ def test_only_a_narrow_and_deep_product_shares_its_depth() -> None:
     assert [d["split_k"] for d in opened] == [(1, 2, 3, 4, 6, 8, 12, 16), (1,)]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_operands_without_an_instruction_are_tiled_by_thread() -> None:
     cores = template(CORES)
     made, _ = sketch(situation(cores))
@@ -159,6 +160,7 @@ def test_grids_half_empty_tiles_and_narrow_copies() -> None:
     assert rule(replace(SQUARE, widths=(2, 8)), replace(GOOD, block=(128, 128, 64))) == []
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_funnel_adds_up() -> None:
     made, _ = sketch(situation(template(SQUARE)))
     total = len(made)

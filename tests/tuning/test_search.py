@@ -75,6 +75,7 @@ def test_a_run_tells_everything_that_it_did(tmp_path: Path) -> None:
             assert trial.microseconds == attempt.microseconds and trial.because == str(program_of(attempt))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_most_rounds_of_a_convolution_leave_mappings_out_and_say_which(tmp_path: Path) -> None:
     """After one trial of each, a round's trials go to the fifth of the mappings that is fastest."""
     groups = engine.fuse(engine.load("suite:gta/conv2d-C11-b1")).groups

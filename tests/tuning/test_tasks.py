@@ -35,6 +35,7 @@ def found(group: FusionGroup, *wishes: Entry) -> SearchProblem:
     return result
 
 
+@pytest.mark.slow(sentinel=True)
 def test_every_mapping_is_a_task_or_counted_with_its_reason() -> None:
     group = group_of("suite:gta/conv3d-1x512x2x7x7-512-k3-s1", "contraction")
     one, listed = found(group), engine.mappings(group)
@@ -54,6 +55,7 @@ def convolution() -> FusionGroup:
     return group_of("suite:gta/conv2d-C11-b1", "contraction")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_programs_of_every_mapping_are_followed() -> None:
     """The cheapest, the middle and the dearest of each have the loops around the intrinsic that their mapping says."""
     group = convolution()

@@ -70,6 +70,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[object, float | None
     return {(a.mapping, a.values): a.microseconds for a in run(path, trials=TRIALS, runner=Synthetic())[1]}
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @pytest.mark.parametrize("always", [False, True])
 def test_a_process_that_dies_costs_at_most_its_own_program(

@@ -130,6 +130,7 @@ def test_narrow_types_have_their_own_roundings(tmp_path: Path, dtype: str) -> No
     assert 2 < ratio < 30
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 def test_a_reference_less_exact_than_the_kernel_does_not_call_it_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +166,7 @@ def test_what_is_no_number_is_an_error() -> None:
         assert errors.max() == np.inf and errors[one.worst(errors)] == np.inf
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_smallest_halves_may_be_rounded_either_way(tmp_path: Path) -> None:
     """Shares of 200,000 are some tens of units of 2^-24, which noise does not move: the next number is no fault."""
     graph = loaded(tmp_path, [("Softmax", ["x"], ["y"], {})], {"x": (1, 200_000)}, "float16")

@@ -27,6 +27,7 @@ FILES = (
 )
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.few(1)

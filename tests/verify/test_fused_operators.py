@@ -28,6 +28,7 @@ def test_every_kernel_and_the_whole_are_right(prefix: str) -> None:
     assert engine.check_model(graph, plan).status == "pass"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_read_behind_an_update_sees_the_new_value_in_the_whole_run() -> None:
     graph = engine.load(found("stitch_adapt__"))
     checks = engine.check_model(graph, engine.fuse(graph)).checks

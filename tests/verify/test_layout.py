@@ -121,6 +121,7 @@ def test_memory_of_the_module_is_named_and_so_is_where_it_is_misaligned() -> Non
     assert "parts" in WITH_MODULE_MEMORY.splitlines()[misaligned.line - 1]
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_check_of_the_compiled_code_tells_its_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = on_tensor_cores()
     assert engine.check(kernel, level=PTX).status == "pass"

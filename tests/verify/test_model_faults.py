@@ -62,6 +62,7 @@ def clean(model: Path) -> ModelCheck:
     return checked(model)
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @pytest.mark.few(1)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)

@@ -28,6 +28,7 @@ def by_runtime(path: Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
     return np.asarray(onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds)[0])
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is not here")

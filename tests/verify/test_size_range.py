@@ -185,6 +185,7 @@ def test_what_is_no_range_is_refused(low: int, high: int, tmp_path: Path) -> Non
     assert "none of a range" in refused("verify", str(path), "--dim=batch=1..4", "--whole")
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 def test_the_command_line_checks_and_exports_all_sizes(tmp_path: Path) -> None:

@@ -249,6 +249,7 @@ def test_no_extreme_of_very_many_samples_is_left_out(qtbot: object) -> None:
         assert image.pixelColor(spot(plot, key)) == text
 
 
+@pytest.mark.slow(sentinel=True)
 def test_streaming_many_samples_is_fluent(qtbot: object) -> None:
     """A fifth of the benchmark's, within its budget of the processor's time."""
     took = plots.frames_of(20_000, rounds=6)
