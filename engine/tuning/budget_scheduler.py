@@ -10,8 +10,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from engine.support.errors import BadInput
-
 ALPHA = 0.2
 """Weight of the past improvement of a subgraph against the expected one."""
 BETA = 2.0
@@ -20,8 +18,6 @@ WINDOW = 3
 """Rounds over which the past improvement is averaged."""
 PATIENCE = 5
 """Rounds more than all similar ones after which a slow subgraph counts as similar to none."""
-ROUND = 64
-"""Trials of a round, at most."""
 EXPLORE = 0.2
 """Probability that a mapping's share is raised, and the total of the raises (0.1 for single operators)."""
 KEEP = 0.2
@@ -91,20 +87,6 @@ class Sample:
     kept: tuple[str, ...]
     """Largest share first."""
     because: str
-
-
-def round_size(trials: int, subgraphs: int) -> int:
-    """Trials of one round of a run of so many trials in all.  Raises BadInput where nothing is left."""
-    size = min(ROUND, trials // subgraphs) if subgraphs else 0
-    if size < 1:
-        reason = f"are too few for {subgraphs} subgraphs: a round of each would have none"
-        raise BadInput("tune", f"{trials} trials", reason, f"allow at least {max(1, subgraphs)}")
-    return size
-
-
-def budget(trials: int, subgraphs: int) -> int:
-    """Trials of the whole run."""
-    return trials * subgraphs
 
 
 def backward(best: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program
-from engine.tuning.budget_scheduler import RoundChoice, next_round, round_size, without_outsiders
+from engine.tuning.budget_scheduler import RoundChoice, next_round, without_outsiders
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
 from engine.tuning.settings import SearchLimits
 
@@ -55,7 +55,7 @@ class Rounds:
     def __init__(self, progress: Mapping[str, Progress], limits: SearchLimits, rng: random.Random) -> None:
         """progress: of the groups that can have a round; more may join.  limits: with at least one trial."""
         self._progress, self._limits, self._rng = progress, limits, rng
-        self._size = min(limits.round, round_size(limits.trials, 1))
+        self._size = min(limits.round, limits.trials)
         self.current: OpenRound | None = None
         """The last that was opened."""
 

@@ -22,7 +22,6 @@ from engine.recipe import Recipe
 from engine.records.nodes import FAILED, FINISHED, INTERRUPTED, NEW, REUSED, SEARCHED, STOPPED, Attempt, Round, Trial
 from engine.records.runs import RunLog
 from engine.support.errors import EngineError, MissingCapability
-from engine.tuning.budget_scheduler import budget
 from engine.tuning.control import LOOK, SearchControl
 from engine.tuning.final_validation import Together, settle
 from engine.tuning.problem import BEFORE_SEARCH
@@ -143,7 +142,7 @@ class Search:
     @property
     def budget(self) -> int:
         """Trials of the whole run; less once a group turns out to have nothing to search."""
-        return budget(self.limits.trials, self._groups.count)
+        return self.limits.trials * self._groups.count
 
     @property
     def pending(self) -> tuple[str, ...]:

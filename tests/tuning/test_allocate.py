@@ -7,15 +7,12 @@ import random
 
 import pytest
 
-from engine.support.errors import BadInput
 from engine.tuning.budget_scheduler import (
     Subgraph,
     backward,
-    budget,
     forward,
     next_round,
     prospect,
-    round_size,
     sample,
     without_outsiders,
 )
@@ -30,15 +27,6 @@ class Fixed(random.Random):
 
     def random(self) -> float:
         return self.draws.pop(0)
-
-
-def test_budget_is_trials_for_each_subgraph_in_rounds_of_at_most_64() -> None:
-    assert round_size(1000, 5) == 64 and budget(1000, 5) == 5000
-    assert round_size(100, 5) == 20
-    with pytest.raises(BadInput, match="too few for 5 subgraphs"):
-        round_size(4, 5)
-    with pytest.raises(BadInput):
-        round_size(0, 1)
 
 
 def test_the_past_is_the_change_over_three_rounds() -> None:
