@@ -45,7 +45,7 @@ def test_tune_and_compare(tmp_path: Path) -> None:
     engine.write_recipe(engine.default_recipe(plan), before)
     compared = script("compare_two_recipes", model, before, recipe)
     best = engine.predict(engine.compile(plan.groups[0], engine.read_recipe(recipe))).microseconds
-    assert compared.startswith("softmax_0: ") and f"and {best:.2f} us predicted" in compared
+    assert compared.startswith("softmax_0: ") and f"and {best:.2f} µs predicted" in compared
 
 
 @pytest.mark.slow(sentinel=True)

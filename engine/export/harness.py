@@ -106,7 +106,7 @@ class FolderRun:
         for name in self.kernels:
             launch = next(launch for launch in self.manifest["launches"] if launch["group"] == name)
             times = sorted(self.time_launch(launch) for _ in range(samples))
-            print(f"{name}: {statistics.median(times):.2f} us, {times[0]:.2f} to {times[-1]:.2f}")
+            print(f"{name}: {statistics.median(times):.2f} µs, {times[0]:.2f} to {times[-1]:.2f}")
         return outputs
 
     def launch(self, launch: Mapping[str, Any]) -> None:

@@ -61,7 +61,7 @@ def promising(funnel: Funnel, times: Mapping[Program, float], kept: Collection[P
     left = tuple(program for program in funnel.left if times[program] <= limit or program in kept)
     slow = next((program for program in funnel.left if times[program] > limit and program not in kept), None)
     best = min(times[program] for program in funnel.left)
-    example = f"{slow}: {times[slow]:.3g} us promised, {best:.3g} us of the best" if slow else ""
+    example = f"{slow}: {times[slow]:.3g} µs promised, {best:.3g} µs of the best" if slow else ""
     because = f"the model is seldom off by more than {FAR_FROM_BEST:g} here, and {KEPT_ANYWAY} stay whatever it says"
     gone = Dropped(PROMISE, because, len(funnel.left) - len(left), example)
     return Funnel(funnel.total, (*funnel.dropped, gone), left)

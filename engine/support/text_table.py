@@ -8,8 +8,8 @@ from collections.abc import Sequence
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lines of a table; a column whose name ends with ">" is aligned to the right.
 
-    >>> print(text_table(("group", "us>"), [("softmax_0", "5.5"), ("add_0", "12.0")]))
-    group        us
+    >>> print(text_table(("group", "µs>"), [("softmax_0", "5.5"), ("add_0", "12.0")]))
+    group        µs
     softmax_0   5.5
     add_0      12.0
     """

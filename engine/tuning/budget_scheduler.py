@@ -133,7 +133,7 @@ def next_round(subgraphs: Sequence[Subgraph], rng: random.Random, limit: float =
         name = rng.choice(prospects).subgraph
         return RoundChoice(name, "all gain as much: by chance", prospects)
     best = min(prospects, key=lambda p: p.gradient)
-    because = f"{-best.gradient:.3g} us of the model expected, more than of any other"
+    because = f"{-best.gradient:.3g} µs of the model expected, more than of any other"
     return RoundChoice(best.subgraph, because, prospects)
 
 
@@ -169,7 +169,7 @@ def sample(times: Mapping[str, float], rng: random.Random, explore: float = EXPL
     ranked = sorted(times, key=lambda name: -shares[name])
     kept = tuple(ranked[:count] if count else ranked)
     because = f"{len(kept)} of {len(times)} by speed, {len(raised)} raised by chance"
-    left_out = [f"{name} at {times[name]:.3g} us" for name in ranked[count:][:NAMED]]
+    left_out = [f"{name} at {times[name]:.3g} µs" for name in ranked[count:][:NAMED]]
     more = len(times) - count - len(left_out)
     because += f"; left out: {', '.join(left_out)}{f' and {more} more' if more else ''}"
     return Sample(shares, raised, kept, because if count else f"{len(times)} are too few to leave any out")

@@ -122,7 +122,7 @@ class TuningReport:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of a table of `rows`."""
-        return "group", "trials>", f"before, us ({self.origin})>", f"best, us ({self.origin})>", "program"
+        return "group", "trials>", f"before, µs ({self.origin})>", f"best, µs ({self.origin})>", "program"
 
     @property
     def ending(self) -> str:

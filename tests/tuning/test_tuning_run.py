@@ -55,7 +55,7 @@ def test_the_report_says_what_was_found(tmp_path: Path) -> None:
     report = run.report()
     (one,) = report.groups.values()
     lines = str(report).splitlines()
-    assert lines[0].split() == "group trials before, us (predicted) best, us (predicted) program".split()
+    assert lines[0].split() == "group trials before, µs (predicted) best, µs (predicted) program".split()
     assert lines[1].split()[:2] == ["matmul_0", "6"] and f"{one.time:.2f}" in lines[1]
     assert lines[-1] == f"{SPENT}: run 1 in {tmp_path / 'r.db'}"
     mappings, programs, left = one.sizes

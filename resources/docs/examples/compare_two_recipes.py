@@ -10,5 +10,5 @@ a, b = (engine.complete_recipe(engine.read_recipe(file), plan) for file in files
 for group in plan.groups:
     one, other = (engine.compile(group, recipe) for recipe in (a, b))
     times = (engine.predict(kernel).microseconds for kernel in (one, other))
-    print(f"{group.name}: {' and '.join(f'{time:.2f}' for time in times)} us predicted")
+    print(f"{group.name}: {' and '.join(f'{time:.2f}' for time in times)} µs predicted")
     print(engine.compare(one, other))
