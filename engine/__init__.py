@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         chart,
         check,
         check_model,
-        compare_plans,
         compile,
         fuse,
         inputs,
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from engine.explore.listing import listing
     from engine.explore.moves import moves
     from engine.explore.order import order
+    from engine.explore.plan_difference import compare_plans
     from engine.explore.regroup import regroup, why_apart
     from engine.explore.space import space
     from engine.explore.transfer import Transfer, transfer

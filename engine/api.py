@@ -26,7 +26,6 @@ from engine.cost.estimate import estimate
 from engine.cost.nodes import Prediction
 from engine.cpu.estimate import CpuPrediction
 from engine.cpu.nodes import AnyKernel, CpuKernel
-from engine.documents.difference import ModelComparisonDoc
 from engine.documents.exploration import WarpDoc
 from engine.documents.mappings import MappingsDoc
 from engine.documents.pipeline import ChartDoc
@@ -121,7 +120,15 @@ def compile(group: FusionGroup, recipe: Recipe | None = None, observe: Observer 
 
 
 def nvrtc(kernel: Kernel, architecture: str) -> Compiled:
-    """Compile the CUDA text for "sm_80" or "sm_90a": registers, spills, cubin.  Needs no GPU."""
+    """Compile the CUDA text for "sm_80" or "sm_90a": registers, spills, cubin.  Needs no GPU.
+
+    >>> kernel = engine.compile(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")).group("matmul_0"))
+    >>> engine.nvrtc(kernel, "sm_90a").spill_bytes
+    0
+
+    Raises BadInput for an architecture that NVRTC does not know, CompileError for text that it refuses,
+    MissingCapability without NVRTC.
+    """
     from engine.execution.nvrtc import compile_cuda
 
     return compile_cuda(kernel.source.text, architecture)
@@ -140,8 +147,9 @@ def check(
     level: "source" runs the CUDA text, "ptx" what NVRTC compiles it to, and compares the layout of the machine code
     with the launch.  Where its values do not fit into memory, a smaller size runs, as `message` tells.  A kernel for a
     CPU is compiled and executed, all of it ("native").
-    ptx: text in place of NVRTC's; then there is no machine code.  Raises BadInput for a group that comes from no graph
-    and for an unknown level, MissingCapability without a C++ compiler or NVRTC.
+    ptx: text in place of NVRTC's, at that level; then there is no machine code.  timeout: seconds of one run.
+    Raises BadInput for a group that comes from no graph, an unknown level and no time, MissingCapability without a C++
+    compiler or NVRTC.
     """
     from engine.verify.cut import check_whole_or_cut
     from engine.verify.kernel import check_kernel, failed_check
@@ -150,6 +158,8 @@ def check(
 
     if kernel.group.graph is None:
         raise BadInput("check", kernel.group.name, "does not come from a graph", "take the group from a fusion plan")
+    if not timeout > 0:
+        raise BadInput("check", f"timeout {timeout:g}", "is no time", "say seconds above 0")
     run = None if isinstance(kernel, CpuKernel) else find_run(level, kernel, ptx)
     try:
         if isinstance(kernel, CpuKernel) or run is None:
@@ -277,35 +287,14 @@ def predict(kernel: AnyKernel, registers: int | None = None) -> Prediction | Cpu
     >>> engine.predict(kernel).microseconds > 0
     True
 
-    registers: of one thread, if the kernel was compiled; those that its family expects where nothing is said.
+    registers: of one thread of a GPU, if the kernel was compiled; those that its family expects where nothing is said.
     """
     if isinstance(kernel, CpuKernel):
         return predict_kernel(kernel)
+    if registers is not None and registers < 1:
+        raise BadInput("predict", f"{registers} registers", "are none that a thread could have", "say 1 or more")
     facts = kernel.facts if registers is None else replace(kernel.facts, registers=registers)
     return estimate(facts, kernel.target)
-
-
-def compare_plans(
-    a: tuple[FusionPlan, Mapping[str, str]], b: tuple[FusionPlan, Mapping[str, str]]
-) -> ModelComparisonDoc:
-    """Two plans side by side, of one graph or of two, each under the advice given as text for some of its groups.
-
-    Advice for groups that a plan does not have is left out.  Raises BadInput for advice that cannot be read.
-    """
-    from engine.present.model import model_doc
-    from engine.present.model_difference import compare_models
-    from engine.recipe_files import replace_advice
-
-    models, recipes = [], []
-    for one, advice in (a, b):
-        recipe = default_recipe(one, target=one.target)
-        for group in one.groups:
-            if group.name in advice:
-                recipe = replace_advice(recipe, group, advice[group.name])
-        assert one.source is not None, "plans are made from graphs"
-        models.append(model_doc(one.source, one, recipe))
-        recipes.append(recipe)
-    return ModelComparisonDoc(models[1], compare_models(models[0], models[1], (recipes[0], recipes[1])))
 
 
 def measure(

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from engine.compilation import default_microseconds
+from engine.compilation import fusion_request
 from engine.documents.exploration import RegroupDoc, WhyDoc
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionPlan, Launch
-from engine.fusion.partition import FusionRequest
-from engine.fusion.plan import build_partition, fold_program
-from engine.fusion.stitching.nodes import Fixed, PlanFigures
+from engine.fusion.plan import plan as fuse_plan
+from engine.fusion.stitching.nodes import Fixed
+from engine.present.model import plan_bytes, plan_microseconds
 from engine.support.errors import BadInput
-from engine.target import target as find_target
+from engine.target.machines import machine as find_machine
 from engine.tensor.lower import lower_supported
 
 
 def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
     """Why two launches ("GROUP#INSTANCE") are not one kernel, with the cost terms of making them one.
 
+    >>> graph = engine.load("suite:attention/1x16x8192x8192x64")
+    >>> apart = engine.fuse(graph, fixed=engine.Fixed(apart=(("Softmax_weights", "MatMul_y"),)))
+    >>> engine.why_apart(apart, "softmax_0#0", "matmul_1#0").because
+    'you keep Softmax_weights and MatMul_y apart'
+
+    Its times are those of the search's own model, which is quicker than that of `predict` and counts other things.
     Raises BadInput for launches that the plan does not have.
     """
-    places = [_place(plan, name) for name in (producer, consumer)]
+    places = sorted(_place(plan, name) for name in (producer, consumer))
+    if producer == consumer:
+        raise BadInput("fuse", f"launch {producer}", "is one kernel", "name two launches")
     if plan.choice is None:
         raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
     found = plan.choice.why(*places)
@@ -30,41 +38,43 @@ def why_apart(plan: FusionPlan, producer: str, consumer: str) -> WhyDoc:
 
 
 def regroup(plan: FusionPlan, fixed: Fixed) -> RegroupDoc:
-    """What a plan would be with other groups fixed: whether they can be, and what changes by the search's models.
+    """What a plan would be with other groups fixed: whether they can be, and what changes.
 
-    Changes nothing.
+    >>> graph = engine.load("suite:attention/1x16x8192x8192x64")
+    >>> told = engine.regroup(engine.fuse(graph), engine.Fixed(apart=(("Softmax_weights", "MatMul_y"),)))
+    >>> told.legal, told.terms[0].because
+    (True, '1 become 3')
+
+    Times are what `predict` tells of the kernels of both plans under their advisers' recipes, bytes what they must
+    move.  Changes nothing.
     """
-    graph, before = plan.source, plan.choice
-    if graph is None or before is None:
+    graph = plan.source
+    if graph is None:
         raise BadInput("fuse", plan.graph, "the plan came from elsewhere than its graph", "fuse the graph")
-    lowered, unsupported = lower_supported(graph)
-    program = fold_program(lowered, graph).program
-    left_out = [op for op in graph.operators if op.name in unsupported]
-    old = before.figures()
-    request = FusionRequest(plan.policy, find_target(plan.target), default_microseconds, fixed, plan.numerics)
+    program, unsupported = lower_supported(graph)
+    request = fusion_request(program, find_machine(plan.target), plan.policy, fixed, plan.numerics)
     try:
-        new = build_partition(program, left_out, request).figures()
+        new = fuse_plan(graph, program, unsupported, request)
     except BadInput as refused:
         return RegroupDoc(False, f"{refused.subject}: {refused.reason}", ())
-    return RegroupDoc(True, _change(old, new), _terms(old, new))
+    before, after = plan_microseconds(plan), plan_microseconds(new)
+    return RegroupDoc(True, _change(before - after), (
+        _term("kernels", "kernels", len(plan.launches), len(new.launches)),
+        _term("memory", "bytes", plan_bytes(plan), plan_bytes(new)),
+        _term("time", "µs", before, after, PREDICTED),
+    ))  # fmt: skip
 
 
-def _terms(old: PlanFigures, new: PlanFigures) -> tuple[TermDoc, ...]:
+def _term(name: str, unit: str, old: float, new: float, *notes: str) -> TermDoc:
     """Old and new figures with their difference; less is better."""
-    return (
-        TermDoc("kernels", new.kernels - old.kernels, "kernels", f"{old.kernels:,} become {new.kernels:,}"),
-        TermDoc("memory", new.bytes - old.bytes, "bytes", f"{old.bytes:,} become {new.bytes:,}"),
-        TermDoc("time", new.microseconds - old.microseconds, "µs",
-             f"{old.microseconds:.4g} become {new.microseconds:.4g}, "
-             f"{PREDICTED} by FusionStitching's model, uncalibrated"),
-    )  # fmt: skip
+    shown = (f"{figure:,}" if isinstance(figure, int) else f"{figure:,.2f}" for figure in (old, new))
+    return TermDoc(name, new - old, unit, ", ".join((" become ".join(shown), *notes)))
 
 
-def _change(old: PlanFigures, new: PlanFigures) -> str:
-    saved = old.microseconds - new.microseconds
+def _change(saved: float) -> str:
     if abs(saved) < 0.005:
         return "no change in predicted time"
-    return f"{abs(saved):.3g} µs {'less' if saved > 0 else 'more'}, predicted"
+    return f"{abs(saved):,.2f} µs {'less' if saved > 0 else 'more'}, predicted"
 
 
 def _place(plan: FusionPlan, name: str) -> int:

@@ -22,6 +22,7 @@ from engine.fusion.recurrent_steps import with_recurrent_steps
 from engine.fusion.row_groups import with_rows
 from engine.fusion.stitching.nodes import STITCH
 from engine.fusion.sunk_epilogues import with_sunk_epilogues
+from engine.fusion.user_groups import check_fixed
 from engine.fusion.whole_reductions import with_whole_reductions
 from engine.graph.nodes import Operator, OperatorGraph
 from engine.support.grouping import group_by
@@ -36,6 +37,7 @@ def plan(
     program: the lowered graph.  unsupported: operators it does not hold, with the reason.  Raises BadInput where what
     is fixed cannot be.
     """
+    check_fixed(request.fixed, program)
     own = fold_program(program, graph)
     left_out = [op for op in graph.operators if op.name in unsupported]
     parts = build_partition(own.program, left_out, request)

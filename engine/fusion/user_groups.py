@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 
 from engine.fusion.attention_shape import attention_form
@@ -13,12 +14,32 @@ from engine.fusion.paired_products import NO_PAIR, paired_shape, products_first
 from engine.fusion.shape import is_contraction
 from engine.fusion.stitching.dataflow import Flow, FlowStep
 from engine.fusion.stitching.kernel_graph import Joins, joins_of
-from engine.fusion.stitching.nodes import Fit
+from engine.fusion.stitching.nodes import Fit, Fixed
 from engine.graph.nodes import Operator
 from engine.support.errors import BadInput
 from engine.support.grouping import group_by
 from engine.target.machines import is_cpu
 from engine.tensor.nodes import Statement, TensorProgram
+
+
+def check_fixed(fixed: Fixed, program: TensorProgram) -> None:
+    """BadInput where what a person decided names no operator of the program, or contradicts itself."""
+    known = {s.operator for s in program.statements}
+    for kind, listed in (("groups", fixed.groups), ("apart", fixed.apart)):
+        for operators in listed:
+            if isinstance(operators, str) or not operators or (kind == "apart" and len(set(operators)) != 2):
+                reason = f"takes tuples of {'two ' if kind == 'apart' else ''}operators, not {operators!r}"
+                raise BadInput("fuse", f"fixed {kind}", reason, 'for example (("Add_3", "Mul_4"),)')
+            for name in operators:
+                if name not in known:
+                    near = get_close_matches(str(name), known) or sorted(known)[:8]
+                    hint = f"operators are {', '.join(near)}"
+                    reason = f"{name} names no operator that has a kernel"
+                    raise BadInput("fuse", " + ".join(map(str, operators)), reason, hint)
+    for group in fixed.groups:
+        contradiction = fixed.why_apart(group)
+        if contradiction:
+            raise BadInput("fuse", " + ".join(group), f"is to be one kernel, and {contradiction}", "leave out one")
 
 
 class UserGroups:

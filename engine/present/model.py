@@ -161,6 +161,13 @@ def plan_bytes(plan: FusionPlan) -> int:
     return sum(sum(compulsory_bytes(g.program)) * len(g.instances) for g in plan.groups)
 
 
+def plan_microseconds(plan: FusionPlan) -> float:
+    """The predicted time of all launches of a plan under its advisers' recipe; a group without a kernel has none."""
+    machine = find_machine(plan.target)
+    times = ((_predict_group(group, None, machine), len(group.instances)) for group in plan.groups)
+    return sum(time.microseconds * count for time, count in times if time)
+
+
 def _nodes(graph: OperatorGraph, plan: FusionPlan) -> tuple[NodeDoc, ...]:
     scopes = {op.name: op.scope for op in graph.operators}
     groups = {group.name: (group, _loop_shape(group.program)) for group in plan.groups}
