@@ -5,7 +5,6 @@ What a stage cannot follow is refused here, by the file, group and entry that as
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,13 +99,13 @@ def complete_recipe(recipe: Recipe, plan: FusionPlan, source: str = "recipe") ->
     `source` names the recipe.
     """
     _check_choices(recipe, plan, source)
-    names = [group.name for group in plan.groups]
     for name, advice in recipe.groups.items():
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=3) or names[:8]
-            hint = f"{plan.graph} has {', '.join(near)}; is it a recipe for another file?"
-            raise BadInput("recipe", f"{source}, group {name}", "the plan has no such group", hint)
-        _validate(advice, plan.group(name), f"{source}, group {name}")
+        try:
+            group = plan.group(name)
+        except BadInput as error:
+            hint = f"{error.hint}; is it a recipe for another file?"
+            raise BadInput("recipe", f"{source}, {error.subject}", error.reason, hint) from None
+        _validate(advice, group, f"{source}, group {name}")
     proposed = default_recipe(plan, recipe.target, recipe.numerics)
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
 

@@ -273,7 +273,7 @@ class Service:
 
         def make() -> engine.AnyKernel:
             name, text = _key(arguments)
-            group = _group(self._plan(), name)
+            group = self._plan().group(name)
             send("progress", {"text": f"scheduling {name}", "done": 0, "total": 1})
             # What nobody edited is waited for; an edit is answered soon, and "conflict" asks for what is left open.
             if text is not None:
@@ -287,7 +287,7 @@ class Service:
     def _group_and_recipe(self, arguments: Arguments) -> tuple[FusionGroup, engine.Recipe]:
         """The group of a request with the advisers' recipe, or with what the request's text says in its place."""
         name, text = _key(arguments)
-        group = _group(self._plan(), name)
+        group = self._plan().group(name)
         if name not in self._advised:
             self._advised[name] = engine.default_recipe(group)
         recipe = self._advised[name]
@@ -336,13 +336,6 @@ def _read_fixed(arguments: Arguments) -> engine.Fixed:
     """Groups of operators, and pairs of them kept apart; none where they are left out."""
     groups = read_argument(arguments, "groups", tuple[tuple[str, ...], ...], ())
     return engine.Fixed(groups, read_argument(arguments, "apart", tuple[tuple[str, str], ...], ()))
-
-
-def _group(plan: FusionPlan, name: str) -> FusionGroup:
-    try:
-        return plan.group(name)
-    except KeyError as error:
-        raise BadInput("service", f"group {name}", "the open file has no such group") from error
 
 
 def serve(lines: Iterable[str], replies: TextIO) -> None:

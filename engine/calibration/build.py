@@ -50,6 +50,8 @@ def calibrate(files: Sequence[str | Path], name: str | None = None, observe: Pro
     Raises BadInput for files of both kinds or of several devices, of another device than the target, without a time,
     and where they hold too few rows.
     """
+    if not files:
+        raise BadInput("calibrate", "files", "none are named", "name what `loomscope measure --json` wrote")
     tables = [path for path in files if is_table(path)]
     if tables and len(tables) < len(files):
         sources = ", ".join(Path(path).name for path in files)

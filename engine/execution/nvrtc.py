@@ -15,7 +15,8 @@ from typing import Any
 from engine.execution.nodes import Compiled
 from engine.execution.nvrtc_process import MEMORY, NvrtcEnded, ask
 from engine.support.cache import digest, digest_of_files, read_entry, write_entry
-from engine.support.errors import EngineError, MissingCapability
+from engine.support.errors import BadInput, EngineError, MissingCapability
+from engine.target import ARCHITECTURES
 
 INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 """Where "loom.cuh" lies."""
@@ -23,6 +24,7 @@ INCLUDE = Path(__file__).resolve().parents[1] / "tile" / "include"
 _SUCCESS, _NO_MEMORY = "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY"
 _NO_FILES = "failed to open libnvrtc-builtins"
 """NVRTC loads this second library of its package by name when it compiles; without it every text fails."""
+_NO_ARCHITECTURE = "invalid value for --gpu-architecture"
 _HINT = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13.0,<13.1'"
 _REMARKS = ("-Xptxas=-v", "-Xptxas=--warn-on-spills", "-Xptxas=--warn-on-local-memory-usage")
 _QUICK = ("--minimal",)
@@ -140,6 +142,9 @@ def _compile(text: str, architecture: str, options: Sequence[str], wants: str) -
         raise CompilerEnded(text, f"needs more than {MEMORY / 2**30:g} GiB of memory")
     if _NO_FILES in answer.log:
         raise MissingCapability("run", "NVRTC", answer.log.strip(), _HINT)
+    if _NO_ARCHITECTURE in answer.log:
+        hint = f"kernels are made for {', '.join(ARCHITECTURES)}"
+        raise BadInput("compile", f"architecture {architecture}", "is none that NVRTC compiles for", hint)
     if answer.status != _SUCCESS:
         raise _refusal(answer.log, answer.status)
     return answer.log, answer.code

@@ -16,6 +16,7 @@ from engine.kernels.tuned_entries import kind_of, with_tuned_entries
 from engine.recipe import Advice, Recipe, walk_entries
 from engine.scheduling.compose import validate
 from engine.support.errors import EngineError
+from engine.target.machines import refuse_cpu
 
 CANDIDATES = 8
 """Groups whose choices are tried on one group: each is a compilation."""
@@ -50,7 +51,9 @@ def transfer(recipe: Recipe, plan: FusionPlan) -> Transfer:
     For each group of the plan, the entries of the user and of the tuner for a group of the same name are tried, then
     those for groups of the same kind; the first that all fit, compile and are predicted fastest are taken, where that
     is not slower than its advisers' kernel.  Nothing is measured; `engine.tune` can go on from the result.
+    Raises Unsupported for a plan for a CPU.
     """
+    refuse_cpu(plan.graph, plan.target)
     advised = default_recipe(plan, numerics=recipe.numerics)
     groups, taken, left = dict(advised.groups), {}, {}
     for group in plan.groups:
@@ -81,10 +84,10 @@ def _fastest(group: FusionGroup, recipe: Recipe, advised: Recipe) -> tuple[tuple
         if now < time or (now == time and advice is None):
             time, advice, origin = now, tried.groups[group.name], name
         elif now > before:
-            why = f"what is known of {name} is predicted slower: {now:.2f} us, by its advisers {before:.2f} us"
+            why = f"what is known of {name} is predicted slower: {now:.2f} µs, by its advisers {before:.2f} µs"
     if advice is None:
         return why
-    return advice, f"as {origin}: {time:.2f} us predicted, {before:.2f} us by its advisers"
+    return advice, f"as {origin}: {time:.2f} µs predicted, {before:.2f} µs by its advisers"
 
 
 def _candidates(group: FusionGroup, recipe: Recipe) -> Iterator[tuple[str, tuple[Advice, ...]]]:

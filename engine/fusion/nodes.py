@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Protocol
 
 import numpy as np
 
 from engine.fusion.stitching.nodes import Fixed, PlanFigures, Why
 from engine.graph.nodes import OperatorGraph
+from engine.support.errors import BadInput
 from engine.support.html import html_table
 from engine.support.values import value
 from engine.tensor.nodes import Array, TensorProgram
@@ -150,11 +152,13 @@ class FusionPlan:
         return {**self.unsupported, **{name: step.because for name, step in host.items()}}
 
     def group(self, name: str) -> FusionGroup:
-        """The group called `name`; KeyError where there is none (the message lists the names)."""
+        """The group called `name`; BadInput, with names that there are, where there is none."""
         for group in self.groups:
             if group.name == name:
                 return group
-        raise KeyError(f"no group {name!r}; there are {', '.join(g.name for g in self.groups)}")
+        names = [group.name for group in self.groups]
+        near = get_close_matches(str(name), names) or names[:8]
+        raise BadInput("fuse", f"group {name}", "the plan has no such group", f"{self.graph} has {', '.join(near)}")
 
     def _repr_html_(self) -> str:
         rows = ((group.name, group.title, group.kind, len(group.instances), group.because) for group in self.groups)

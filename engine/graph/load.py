@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,12 +31,12 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
 
 def symbolic_dimensions(path: Path) -> dict[str, list[str]]:
     """Name of every dimension of a file that has to be given a size -> where it is used.  BadInput as `load`."""
-    return onnx_dimensions(path) if path.is_file() and not _is_json(path) else {}
+    return onnx_dimensions(path) if os.path.isfile(path) and not _is_json(path) else {}
 
 
 def _is_json(path: Path) -> bool:
     """Whether the text starts like a JSON document; ONNX files start with a protocol buffer tag."""
-    if not path.is_file():  # also a pipe, which would keep the reader waiting; the loader refuses it
+    if not os.path.isfile(path):  # also a pipe, which would keep the reader waiting; the loader refuses it
         return False
     try:
         with path.open("rb") as file:

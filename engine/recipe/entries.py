@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from engine.support.errors import BadInput
 
@@ -122,7 +123,9 @@ def checked_entry(entry: Entry) -> Entry:
         case "mark":
             _require(isinstance(value, tuple) and len(value) == 2, entry, "takes a name and a value", "mark vector 4")
             assert isinstance(value, tuple)
-            _require(value[0] in MARKS, entry, f"{value[0]!r} is unknown", f"marks are {', '.join(MARKS)}")
+            if value[0] not in MARKS:
+                raise BadInput("recipe", f"mark {value[0]!r}", "is unknown", f"marks are {', '.join(MARKS)}")
+            value = tuple(int(one) if isinstance(one, Integral) and not isinstance(one, bool) else one for one in value)
             reason = f"{value[0]} takes a whole number from 1 below 2^31 or a word, not {value[1]}"
             _require(_is_count(value[1]) or isinstance(value[1], str), entry, reason, f"mark {value[0]} 4")
         case "rewrite":

@@ -60,10 +60,13 @@ class Recipe:
     def advise(self, author: str, *entries: Entry, group: str | None = None) -> Recipe:
         """A recipe with `entries` added to the author's advice for `group` (which may be left out if there is one).
 
-        BadInput for an unknown author, or when the group is not clear.
+        BadInput for an unknown author, for what is no entry, or when the group is not clear.
         """
         if author not in AUTHORS:
             raise BadInput("recipe", f"author {author!r}", "is unknown", f"authors are {', '.join(AUTHORS)}")
+        for one in entries:
+            if not isinstance(one, Entry):
+                raise BadInput("recipe", f"advice of {author}", f"{one!r} is no entry", "engine.entry makes them")
         if group is None:
             if len(self.groups) != 1:
                 names = ", ".join(self.groups) or "none"

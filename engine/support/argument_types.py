@@ -32,7 +32,10 @@ def with_checked_arguments(verb: Verb, name: str, exports: Exports) -> Verb:
 
     @wraps(verb)
     def run(*arguments: Any, **named: Any) -> Any:
-        bound = called.bind(*arguments, **named)
+        try:
+            bound = called.bind(*arguments, **named)
+        except TypeError:  # one is missing or unknown, as Python says by the verb's name
+            return verb(*arguments, **named)
         for parameter, value in bound.arguments.items():
             where = f"{name}, {parameter}"
             if called.parameters[parameter].kind is Parameter.VAR_POSITIONAL:
@@ -64,6 +67,8 @@ def parameter_kinds(verb: Callable[..., Any], exports: Exports) -> dict[str, Any
 def _fit(kind: Any, value: Any, verb: str, where: str) -> Any:
     """The argument as its parameter takes it; BadInput where that cannot be."""
     choices = _choices(kind)
+    if Path in choices and isinstance(value, str | Path) and "\0" in str(value):
+        raise BadInput(verb, where, "holds a zero byte, as no file name does", "")
     if any(_is_one(choice, value) for choice in choices):
         return value
     if int in choices and isinstance(value, Integral) and not isinstance(value, bool):

@@ -132,7 +132,13 @@ def replace_whole(path: Path, data: bytes) -> None:
 
 def check_place(path: str | Path, stage: str) -> None:
     """BadInput if no file can be written at a path; asked before minutes of work that end in that file."""
-    place = Path(path).resolve()
+    try:
+        place = Path(path).resolve()
+        place.lstat()
+    except (FileNotFoundError, NotADirectoryError):  # the folder is looked at below
+        pass
+    except OSError as error:
+        raise unwritable(path, stage, error) from None
     if place.is_dir():
         raise BadInput(stage, str(path), "cannot be written: it is a folder", "name a file in it")
     if not place.parent.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -131,11 +132,11 @@ def _check_workers(jobs: int, cluster: str | None, runner: str) -> None:
 def _check_records(records: str | Path | None, resume: bool, runner: str) -> None:
     """Raise BadInput where the records cannot be what is asked of them."""
     path = None if records is None else Path(records)
-    if path is not None and path.exists() and not path.is_file():
+    if path is not None and os.path.exists(path) and not os.path.isfile(path):
         raise BadInput("tune", f"records {path}", "is not a file", "name one for the records of the search")
-    if resume and (path is None or not path.is_file()):
+    if resume and (path is None or not os.path.isfile(path)):
         raise BadInput("tune", f"records {path}", "is not there to go on with", "do not resume")
-    if runner == REPLAYED and (path is None or not path.is_file()):
+    if runner == REPLAYED and (path is None or not os.path.isfile(path)):
         raise BadInput("tune", f"records {path}", "is not there to be replayed", "name a file of measured trials")
 
 

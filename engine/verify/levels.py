@@ -86,11 +86,13 @@ def find_run(level: str, kernel: Kernel, ptx: str | None = None, checked: bool =
     """How kernels run at a level, for the target of `kernel`.
 
     ptx: text in place of what NVRTC makes of this kernel.  checked: whether CUDA text runs with all checks, which the
-    compiled code always does.  Raises BadInput for an unknown level.
+    compiled code always does.  Raises BadInput for an unknown level, and for PTX at another.
     """
     if level not in LEVELS:
         raise BadInput("check", f"level {level!r}", f"is not one of {', '.join(LEVELS)}")
     if level == SOURCE:
+        if ptx is not None:
+            raise BadInput("check", f"level {level!r}", "runs the CUDA text, and PTX is given", f"level={PTX!r}")
         return partial(emulate, checked=checked)
 
     def run(

@@ -76,7 +76,7 @@ def run_plan(
     plan: FusionPlan, arrays: Values, recipe: Recipe, device: str | None = None, timeout: float = TIMEOUT
 ) -> Results:
     """All launches of a plan in order.  arrays: of its graph's inputs.  Results: its graph's outputs and updates."""
-    run, origin = find_place(plan.target, device)
+    run, origin = find_place(recipe.target, device)
     graph = plan.source
     if graph is None:
         raise BadInput("run", plan.graph, "the plan comes from no graph", "fuse a graph")

@@ -9,6 +9,7 @@ import pytest
 
 from engine.execution import nvrtc
 from engine.execution.nvrtc import CompileError, compile_cuda, compile_ptx, nvrtc_version
+from engine.support.errors import BadInput
 from tests.execution.written_kernels import ALL, vector_add
 
 pytestmark = pytest.mark.skipif(nvrtc_version() is None, reason="NVRTC cannot be loaded")
@@ -69,7 +70,7 @@ def test_refusal_inside_an_include_is_blamed_on_the_text() -> None:
 
 
 def test_unknown_architecture_is_refused() -> None:
-    with pytest.raises(CompileError, match="architecture"):
+    with pytest.raises(BadInput, match="architecture sm_7: "):
         compile_cuda(vector_add().source.text, "sm_7")
 
 
