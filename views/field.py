@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLineEdit
 
 from views.icons import pixmap
-from views.panel import label
+from views.panel import PADDING, label
 from views.theme import Theme
 from views.themed import Themed
 
@@ -26,6 +27,12 @@ class Field(QLineEdit, Themed):
         self.setFixedHeight(HEIGHT)
         self.setPlaceholderText(hint)
         self.setAccessibleName(name)
+
+    def sizeHint(self) -> QSize:
+        """Wide enough for its hint."""
+        usual = super().sizeHint()
+        hint = self.fontMetrics().horizontalAdvance(self.placeholderText()) + self.textMargins().left() + 2 * PADDING
+        return QSize(max(usual.width(), hint), usual.height())
 
     def show_theme(self, theme: Theme) -> None:
         """Tints the icon."""

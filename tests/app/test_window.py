@@ -84,6 +84,11 @@ def test_messages_and_hints_leave_the_counts_in_sight(window: Window) -> None:
     assert status.problems.isVisible() and status.selection.text().startswith("Run the kernel")
 
 
+def test_the_search_field_shows_all_of_its_hint(window: Window) -> None:
+    search = window.search
+    assert search.fontMetrics().horizontalAdvance(search.placeholderText()) < search.width() - 35
+
+
 def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> None:
     window = make()
     dragged(window, file_data("/somewhere/model.onnx"))

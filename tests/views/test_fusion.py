@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
 
@@ -21,7 +21,7 @@ from views.graph.items import SCHEMES
 from views.graph.polylines import distance
 from views.graph.view import GraphView
 from views.overview import overview
-from views.theme import load_theme
+from views.theme import face, load_theme
 from views.themed_painter import ThemedPainter
 
 THEME = load_theme("dark")
@@ -161,6 +161,22 @@ def test_the_card_tells_and_asks(qtbot: object) -> None:
     assert card.names.text().endswith("op7 and 4 more") and card.names.toolTip().splitlines() == list(names)
     card.close_card()
     assert card.isHidden() and card.told is None
+
+
+def test_the_chooser_shows_all_of_a_reason(qtbot: object) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)  # type: ignore[attr-defined]
+    chooser = Chooser(parent)
+    chooser.set_theme(THEME)
+    chooser.open("Merge with…")
+    reasons = ("looking", "a tile holds only part of each row: " + "/model/layer/mlp/Gemm and " * 8)
+    chooser.show_options([Option(reason, "group", reason, "infeasible") for reason in reasons])
+    rows = list(chooser.list.rows.walk())
+    metrics, width = QFontMetrics(face(11)), chooser.list.width() - 50
+    for row, reason in zip(rows, reasons, strict=True):
+        lines = -(-metrics.horizontalAdvance(reason) // width)
+        assert row.height >= 22 + lines * metrics.height()
+    assert rows[0].height < 60 and chooser.list.viewport().height() >= sum(row.height for row in rows)
 
 
 def test_the_chooser_keeps_its_place_while_answers_come(qtbot: object) -> None:

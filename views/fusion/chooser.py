@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QFontMetricsF, QKeyEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from views.panel import label
 from views.rows import RowState, RowView, TreeRow
 from views.shapes import paint_verdict
+from views.theme import face
 from views.themed import Themed
 from views.themed_painter import ThemedPainter
 
-WIDTH, ROW, MOST = 460, 58, 7
+WIDTH, MARGIN, MOST = 460, 8, 7
+LEFT, RIGHT, TITLE, BELOW = 32, 12, 22, 10
+"""Pixels of a row beside its words, and above and below its sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Chooser(QWidget, Themed):
         self.list.row_selected.connect(lambda row: self.list.mark([row.key]))
         self.list.clicked.connect(lambda index: self._take(self.list.rows.row_at(index)))
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 8, 8, 8)
+        layout.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
         layout.setSpacing(8)
         layout.addWidget(self.title)
         layout.addWidget(self.list, 1)
@@ -67,10 +71,10 @@ class Chooser(QWidget, Themed):
         """Replaces the options; the one under the keys stays."""
         current = self.list.currentIndex()
         present = self.list.rows.row_at(current).key if current.isValid() else ""
-        rows = [TreeRow(o.key, o.title, o, (), ROW, f"{o.title}\n{o.sentence}") for o in options]
-        rows = rows or [TreeRow("", "Nothing to choose here", None, (), ROW, "")]
+        rows = [TreeRow(o.key, o.title, o, (), _height(o.sentence), f"{o.title}\n{o.sentence}") for o in options]
+        rows = rows or [TreeRow("", "Nothing to choose here", None, (), _height(""), "")]
         self.list.show_rows(rows)
-        self.setFixedHeight(48 + ROW * min(max(len(rows), 1), MOST) + 8)
+        self.setFixedHeight(56 + sum(row.height for row in rows[:MOST]))
         index = self.list.rows.index_of(present) if present in self.list.rows else self.list.rows.index_of(rows[0].key)
         self.list.setCurrentIndex(index)
         self.list.mark([rows[index.row()].key])
@@ -88,10 +92,18 @@ class Chooser(QWidget, Themed):
             self.chosen.emit(row.key)
 
 
+def _height(sentence: str) -> int:
+    """Pixels of a row that shows all of a sentence."""
+    room = QRectF(0, 0, WIDTH - 2 * MARGIN - LEFT - RIGHT, 1e4)
+    words = QFontMetricsF(face(11)).boundingRect(room, Qt.TextFlag.TextWordWrap, sentence)
+    return TITLE + ceil(words.height()) + BELOW
+
+
 def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:
-    box, option = state.box.adjusted(32, 4, -12, 0), row.value
+    box, option = state.box.adjusted(LEFT, 4, -RIGHT, 0), row.value
     painter.text(QRectF(box.x(), box.y(), box.width(), 19), row.title)
     if not isinstance(option, Option):
         return
     paint_verdict(painter, QPointF(box.x() - 15, box.y() + 10), option.outcome, 4.5)
-    painter.words(box.adjusted(0, 18, 0, 0), option.sentence, "wrong" if option.outcome == "infeasible" else "text-3")
+    tint = "wrong" if option.outcome == "infeasible" else "text-3"
+    painter.words(box.adjusted(0, TITLE - 4, 0, 0), option.sentence, tint)
