@@ -12,6 +12,9 @@ from views.graph.handles import Handle
 
 PREFIX = "cannot be one kernel: "
 """How the engine begins a refusal; left out where a title says so already."""
+
+BY_FUSION = "predicted by FusionStitching's model"
+"""Not by the estimate that the groups' times come from."""
 TERMS = {"memory": "Memory", "calls": "Launches", "penalty": "Penalty"}
 
 
@@ -47,7 +50,7 @@ def boundary_told(
     if not why.legal:
         return CardContent(title, chips, f"They stay two kernels: {why.because}.", choices=release)
     rows = tuple((TERMS.get(term.name, term.name), _signed_term(term), term.because) for term in why.terms)
-    total = ("One kernel", _saved_time(why.microseconds), "predicted by FusionStitching's model, uncalibrated")
+    total = ("One kernel", _saved_time(why.microseconds), f"{BY_FUSION}, uncalibrated")
     merge = (("Merge these two", "merge"),)
     return CardContent(title, chips, f"{reason}.", (*rows, total) if rows else (), choices=(*merge, *release))
 
@@ -89,12 +92,12 @@ def change_text(found: AttemptDoc) -> str:
 
 
 def _change_parts(found: AttemptDoc) -> tuple[str, str]:
-    """("▼ 237 µs", "predicted, 96 kernels fewer, ...") of a request whose change is known."""
+    """("▼ 237 µs", "predicted by ..., 96 kernels fewer, ...") of a request whose change is known."""
     terms = {term.name: term.value for term in found.terms}
     if not terms:
         return "", "known once the rest is explored"
     time, moved, kernels = terms["time"], round(terms["memory"]), round(terms["kernels"])
-    parts = ["predicted"]
+    parts = [BY_FUSION]
     if kernels:
         parts.append(f"{plural(abs(kernels), 'kernel')} {'fewer' if kernels < 0 else 'more'}")
     if moved:

@@ -134,7 +134,7 @@ def take_out_by_mouse(window: Window, qtbot: object) -> None:
     canvas = window.panels.graph.canvas
     drag(window, qtbot, "n3", outside(window), drop=False)
     assert canvas.note.outcome == "honoured" and "1 kernel more" in canvas.note.sentence
-    assert "predicted" in canvas.note.sentence and "▲" in canvas.note.sentence
+    assert "predicted by FusionStitching's model" in canvas.note.sentence and "▲" in canvas.note.sentence
     QTest.mouseRelease(canvas.viewport(), LEFT, pos=canvas.mapFromScene(outside(window)))
     settled(window, qtbot)
     assert groups(window) == [{"n0", "n1", "n2"}, {"n3"}, {"n4", "n5"}, {"n6"}]
