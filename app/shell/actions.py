@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QAbstractButton, QMainWindow
 
 from app.shell.panels import PANELS
 
@@ -33,6 +33,7 @@ A_REPLAY = "replay a recorded run first"
 A_FIXED = "nothing is pinned"
 A_RUN = "start tuning, or open a tuning log first"
 A_TRIAL = "choose a trial of the open model first"
+A_BEST = "show a run of the open model, for its target and sizes, that has a time"
 A_CHART = "select a group and open the Pipeline tab of Schedule first"
 A_STEP = "select a group whose kernel is known"
 
@@ -120,14 +121,14 @@ ACTIONS = (
                ("Ctrl+F7",)),
     ActionInfo("tune-detach", "Close &Run", "Show no run any more; its log stays", needs=A_RUN),
     ActionInfo("tune-best", "Apply &Best", "Make the best recipe of the shown group a step of its history",
-               ("Ctrl+Shift+Return",), needs=A_TRIAL),
+               ("Ctrl+Shift+Return",), needs=A_BEST),
     ActionInfo("tune-best-all", "Apply Best of All &Groups",
                "The best of every group that became faster, as one step of undo", ("Ctrl+Alt+Return",),
                needs="follow a run of several groups of the open model"),
     ActionInfo("tune-trial", "Apply &Chosen Trial", "Make the chosen trial's recipe a step of its group's history",
                needs=A_TRIAL),
     ActionInfo("tune-ablate", "Ab&lation of Best", "What each entry of the best recipe is worth: the kernel without it",
-               needs=A_TRIAL),
+               needs=A_BEST),
     ActionInfo("tune-all", "Trials of All G&roups", "The trials of all groups in one table, or those of one group",
                ("Ctrl+Shift+G",), needs="follow a run of several groups"),
     ActionInfo("tune-filter", "&Filter Trials", "Put the cursor into the filter of the trials", ("Ctrl+Shift+F",)),
@@ -210,14 +211,33 @@ def default_keys(info: ActionInfo) -> list[QKeySequence]:
 def set_keys(action: QAction, info: ActionInfo, keys: list[QKeySequence]) -> None:
     """Binds an action's keys; its tool tip tells the first."""
     action.setShortcuts(keys)
-    shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-    action.setToolTip(f"{info.tip} ({shown})" if shown else info.tip)
+    _tell(action, info)
+
+
+def follow(button: QAbstractButton, action: QAction) -> None:
+    """Lets a button of a panel be enabled with an action, and say what that says."""
+
+    def show() -> None:
+        button.setEnabled(action.isEnabled())
+        button.setToolTip(action.toolTip())
+
+    action.changed.connect(show)
+    show()
 
 
 def _make(info: ActionInfo, action: QAction, window: QMainWindow) -> QAction:
     action.setText(info.text)
     set_keys(action, info, default_keys(info))
-    action.setStatusTip(info.tip)
     action.setCheckable(info.checkable)
+    action.enabledChanged.connect(lambda _: _tell(action, info))
     window.addAction(action)
     return action
+
+
+def _tell(action: QAction, info: ActionInfo) -> None:
+    """Tips say what an action does, by which key, and where it is disabled what to do first."""
+    shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+    missing = "" if action.isEnabled() else info.needs
+    told = f"{info.tip} ({shown})" if shown else info.tip
+    action.setToolTip("\n".join(filter(None, (told, f"{missing[:1].upper()}{missing[1:]}"))))
+    action.setStatusTip("; ".join(filter(None, (info.tip, missing))))

@@ -16,6 +16,7 @@ from app.session.fusion_constraints import fixed_now
 from app.session.named_models import EXAMPLE, path_of
 from app.session.open_request import OpenRequest
 from app.session.script import group_script, workspace_script
+from app.shell.actions import follow
 from app.shell.exports import VERBS
 from app.shell.guide import Guide
 from app.shell.keyboard_focus import FocusRound
@@ -75,6 +76,10 @@ class Commands(QObject):
         workspace.open_refused.connect(self._tell_refusal)
         workspace.opening_changed.connect(lambda _: window.notice.withdraw(self._refused))
         window.menu.device_requested.connect(window.action("machine").trigger)
+        trials, tuning = window.panels.trials, window.panels.tuning
+        buttons = {"tune-best": trials.apply, "tune-best-all": trials.apply_all, "tune-ablate": tuning.ablate}
+        for name, button in buttons.items():
+            follow(button, window.action(name))
         self.show_enabled()
 
     def show_enabled(self) -> None:

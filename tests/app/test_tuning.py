@@ -64,7 +64,7 @@ def test_what_a_new_moment_cut_off_is_shown_with_it(tuned: Window, monkeypatch: 
 def test_promises_and_dimensions_come_with_their_tabs(tuned: Window) -> None:
     panel = tuned.panels.tuning
     panel.select_tab(PROMISE)
-    assert panel.promise.headline() == "rank correlation -0.50 (Spearman) over 3 trials"
+    assert panel.promise.headline() == "rank correlation -0.500 (Spearman) over 3 trials; both are predictions"
     panel.select_tab(DIMENSIONS)
     assert sorted(panel.importance.rows) == ["block", "vector"]
 
@@ -100,6 +100,9 @@ def test_a_run_of_another_target_can_be_looked_at_but_not_applied(
     resting(window, qtbot)
     window.panels.trial.select_tab(CUDA)
     assert "another model, target or size" in window.panels.trial.refused.text.text()
+    best, trial = window.panels.trials.apply, window.panels.trial.apply
+    assert not best.isEnabled() and "a run of the open model" in best.toolTip()
+    assert not trial.isEnabled() and "another model, target or size" in trial.toolTip()
     assert not window.panels.trial.apply.isEnabled() and window.panels.trial.recipe.toPlainText()
 
 

@@ -89,6 +89,14 @@ def test_the_search_field_shows_all_of_its_hint(window: Window) -> None:
     assert search.fontMetrics().horizontalAdvance(search.placeholderText()) < search.width() - 35
 
 
+def test_what_is_disabled_says_what_to_do_first(window: Window, qtbot: object) -> None:
+    check = window.tool_buttons["check"]
+    assert not check.isEnabled() and check.toolTip().splitlines()[1] == "Select a group first"
+    assert window.action("check").statusTip().endswith("; select a group first")
+    select(window, qtbot)
+    assert check.isEnabled() and "\n" not in check.toolTip()
+
+
 def test_a_dropped_file_opens(make: Callable[..., Window], qtbot: object) -> None:
     window = make()
     dragged(window, file_data("/somewhere/model.onnx"))

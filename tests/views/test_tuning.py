@@ -258,7 +258,7 @@ def test_a_dot_for_each_trial_that_has_promise_and_time(qtbot: object) -> None:
     first, second = spot(plot, 0), spot(plot, 1)
     assert first.x() < second.x() and first.y() > second.y() and list(plot.rows) == [0, 1]
     click(plot, second)
-    assert chosen == [1] and plot.headline() == "rank correlation 0.50 (Spearman) over 2 trials"
+    assert chosen == [1] and plot.headline() == "rank correlation 0.500 (Spearman) over 2 trials; both are predictions"
 
 
 def test_the_funnel_ends_with_what_was_tried() -> None:

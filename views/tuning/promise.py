@@ -1,4 +1,4 @@
-"""What the model predicted before anything was compiled against what came of it: how far its order can be trusted."""
+"""What the model estimated before anything was compiled against what came of it: how far its order can be trusted."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 AIR = 0.06
 """Part of the axis between its ends and the outermost dots."""
-NOTHING = "No trial has both a promise and a time yet"
+NOTHING = "No trial has both an estimate and a time yet"
 
 
 class PromisePlot(TrialPlot):
     """A dot for each trial on two equal axes, logarithmic at first, and the line on which promises are kept."""
 
     def __init__(self) -> None:
-        super().__init__("Predicted against actual times")
+        super().__init__("Estimates against results")
         self._origin, self._correlation = "predicted", float("nan")
         self.log = {"x", "y"}
 
@@ -41,14 +41,15 @@ class PromisePlot(TrialPlot):
         """What the dots say in a sentence."""
         if np.isnan(self._correlation):
             return NOTHING if not len(self.rows) else "too few trials for a rank correlation"
-        return f"rank correlation {self._correlation:.2f} (Spearman) over {len(self.rows):,} trials"
+        said = f"rank correlation {self._correlation:.3f} (Spearman) over {len(self.rows):,} trials"
+        return f"{said}; both are predictions" if self._origin == "predicted" else said
 
     def draw(self, chart: Chart) -> None:
         """Dots, and the line of equal times."""
         plot, (promised, came) = chart.plot(), self._sides()
         low, high = float(min(promised.min(), came.min())), float(max(promised.max(), came.max()))
         plot.show_title(self.headline())
-        x = AxisScale("predicted before compiling, µs", low, high, inset=AIR)
+        x = AxisScale("estimate before compiling, µs", low, high, inset=AIR)
         plot.show_axes(x, AxisScale(f"{self._origin} µs", low, high, inset=AIR), self.logs)
         plot.line("kept", np.array([low, high]), np.array([low, high]), "edge")
         plot.marks("trials", promised, came, MarkStyle("text-3", self._origin))

@@ -13,6 +13,7 @@ from views.schedule.tree import ScheduleTreeView
 from views.theme import code_face
 
 RECIPE, SCHEDULE, CUDA = TABS = ("Recipe", "Schedule", "CUDA")
+APPLY = "One step of the history, by the author tune"
 NOTHING = "Click a trial, in the table or in a plot, to see its recipe, schedule and CUDA text"
 
 
@@ -26,7 +27,6 @@ class TrialView(Panel):
         self.name, self.outcome = label("", "title"), Elided("hint")
         self.apply = QPushButton("Apply")
         self.apply.setProperty("role", "primary-small")
-        self.apply.setToolTip("One step of the history, by the author tune")
         self.apply.clicked.connect(self.apply_requested)
         strip, row = bar("subheader", 32)
         row.addWidget(self.name)
@@ -49,12 +49,13 @@ class TrialView(Panel):
         self._refused = False
         self.show_empty(NOTHING)
 
-    def show_trial(self, title: str, outcome: str, recipe: str, can_apply: bool) -> None:
-        """Shows what was tried; its kernel comes later."""
+    def show_trial(self, title: str, outcome: str, recipe: str, why_not: str) -> None:
+        """Shows what was tried; its kernel comes later.  why_not: what keeps it from being applied, or ""."""
         self._refused = False
         self.name.setText(title)
         self.outcome.setText(outcome)
-        self.apply.setEnabled(can_apply)
+        self.apply.setEnabled(not why_not)
+        self.apply.setToolTip("\n".join(filter(None, (APPLY, why_not))))
         self.recipe.setPlainText(recipe)
         self._turn()
         self.show_body()

@@ -61,7 +61,6 @@ class TrialsView(Panel):
         self.apply.clicked.connect(self.apply_requested)
         self.apply_all = QPushButton("Apply all")
         self.apply_all.setProperty("role", "small")
-        self.apply_all.setToolTip("The best of every group that became faster, as one step of the history")
         self.apply_all.clicked.connect(self.apply_all_requested)
         self.apply_all.hide()
         self.header_layout.addWidget(self.filter)

@@ -22,7 +22,7 @@ from views.tuning.promise import PromisePlot
 from views.tuning.rows import flip_rows, importance_rows, paint_flip, paint_importance
 from views.tuning.trials import Rows, Trials
 
-PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Predicted vs. actual", "Dimensions", "Ablation")
+PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Estimate vs. result", "Dimensions", "Ablation")
 NOTHING = "No run is shown. Start one for the open model, or open the log of a run, also of one still running."
 BEGINNING = "The run has begun: it works out what there is to try. Its trials appear here as they come."
 NO_SPREAD = "Nothing can be said about dimensions before several programs have a time"

@@ -61,7 +61,7 @@ class TrialPreview(QObject):
             self._settle.stop()
             self.view.show_nothing()
             return
-        self.view.show_trial(chosen.title, chosen.outcome, "", can_apply=False)
+        self.view.show_trial(chosen.title, chosen.outcome, "", chosen.failure or "Its recipe is still to be read")
         if not chosen.trial:
             reason = chosen.failure or "kept no recipe"
             self.view.show_refusal(f"{chosen.title} has no kernel", ProblemDoc("tune", chosen.title, reason, ""))
@@ -83,11 +83,12 @@ class TrialPreview(QObject):
         if chosen is not self.chosen or self.text:
             return
         self.text = text = kept.text
-        can_apply = chosen.is_ours and not chosen.failure and bool(text)
-        self.view.show_trial(chosen.title, chosen.outcome, text, can_apply)
-        if not chosen.is_ours:
+        foreign = "" if chosen.is_ours else "is of another model, target or size"
+        why_not = f"The run {foreign}" if foreign else chosen.failure or ("" if text else "It kept no recipe")
+        self.view.show_trial(chosen.title, chosen.outcome, text, why_not)
+        if foreign:
             hint = "open the model of the run to see and apply its kernels"
-            self._refuse(chosen, ProblemDoc("tune", "the run", "is of another model, target or size", hint))
+            self._refuse(chosen, ProblemDoc("tune", "the run", foreign, hint))
         elif not text:
             self._refuse(chosen, ProblemDoc("tune", chosen.title, "kept no recipe", ""))
         else:

@@ -247,9 +247,6 @@ class TuningController(QObject):
     def _tell(self) -> None:
         """Tells what can be asked of the run now."""
         self._can = self.action_states()
-        self.panels.trials.apply.setEnabled(self._can["tune-best"])
-        self.panels.trials.apply_all.setEnabled(self._can["tune-best-all"])
-        self.panels.tuning.ablate.setEnabled(self._can["tune-ablate"])
         self.state_changed.emit()
 
     def _on_grown(self) -> None:
