@@ -161,6 +161,17 @@ def progress(qtbot: object, trials: Trials, origin: str = "predicted", before: f
     return plot
 
 
+@pytest.mark.parametrize("before", [4.1, 4.6, 5.0, 6.0, 12.0])
+def test_how_many_trials_there_are_is_not_written_across_the_start(qtbot: object, before: float) -> None:
+    plot = progress(qtbot, trials_of(*np.linspace(4, 5, 9)), before=before)
+    assert plot.chart is not None
+    plot.chart.grab()
+    items = plot.chart.plot()._items
+    name = items["now"].label.mapRectToScene(items["now"].label.boundingRect())
+    line = items["start"].mapToScene(items["start"].boundingRect().center()).y()
+    assert not name.top() < line < name.bottom()
+
+
 @pytest.mark.parametrize("slow", [3, 20, 45])
 def test_what_is_searched_keeps_its_room_however_many_trials_are_slow(slow: int) -> None:
     draw = np.random.default_rng(slow)

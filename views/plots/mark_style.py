@@ -8,9 +8,11 @@ RADIUS = 2.8
 """Pixels."""
 AROUND = "around"
 """Shape of a ring around a mark, which says nothing of an origin."""
-ABOVE, BELOW, UPRIGHT = "above", "below", "upright"
+ABOVE, BELOW, TOP, LOWER = "above", "below", "top", "lower"
 """Where the name of a rule stands, a line across a plot: over its right end or under it; or at the top of an upright
-one."""
+one, or where something else is at the top."""
+UPRIGHT = {TOP: 0.95, LOWER: 0.83}
+"""Part of the plot's height at which the name of an upright rule stands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,17 +204,17 @@ class Plot:
 
     def rule(self, name: str, value: float, token: str, text: str, place: str = ABOVE, *, dashed: bool = False) -> None:
         """A line at a value.  place: `ABOVE` or `BELOW` for a line across with its name at the right end on that side,
-        `UPRIGHT` for one with its name at the top."""
-        colour, item, upright = self.chart.theme.colour(token), self._items.get(name), place == UPRIGHT
+        one of `UPRIGHT` for one with its name there."""
+        colour, item, upright = self.chart.theme.colour(token), self._items.get(name), place in UPRIGHT
         if item is None:
-            opts = {"position": 0.95 if upright else 0.995}
-            item = pg.InfiniteLine(angle=90 if upright else 0, label=text, labelOpts=opts)
+            item = pg.InfiniteLine(angle=90 if upright else 0, label=text)
             self._take(name, item, 6 if upright else 12)
         self._drawn.add(name)
         at = float(self.values("bottom" if upright else "left", np.array([value]))[0])
         item.setPos(at)
         item.setPen(pg.mkPen(colour, width=1.4, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine))
         item.label.setFormat(text)
+        item.label.setPosition(UPRIGHT.get(place, 0.995))
         low, high = self.home[0]
         # Right of its line, where the page does not end there.
         beside = 0 if at < low + LABEL_RIGHT * (high - low) else 1

@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 
 from engine.documents.ablation import AblationDoc
 from views.plots.frame import NONE, PlotFrame
-from views.plots.mark_style import UPRIGHT, TextStyle
+from views.plots.mark_style import TOP, TextStyle
 from views.plots.scale import BOTTOM, AxisScale
 from views.plots.writing import Cells
 from views.tuning.rows import time_without, worth_of
@@ -74,7 +74,7 @@ class AblationPlot(PlotFrame):
         places = -np.arange(len(gains), dtype=float)
         for token, which in (("better", gains > 0), ("worse", gains < 0)):
             plot.bars(token, gains[which], places[which] + BELOW, BAR, token, filled=found.origin == "measured")
-        plot.rule("nothing", 0.0, "edge", "", UPRIGHT)
+        plot.rule("nothing", 0.0, "edge", "", TOP)
         self._draw_names(plot, gains, places, x.low)
         keys = np.repeat(np.arange(len(gains)), SPOTS)
         plot.aim(np.linspace(0, gains, SPOTS).T.ravel(), np.repeat(places + BELOW, SPOTS), keys)

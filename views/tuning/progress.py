@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent
 
 from views.format import duration, figure
 from views.plots.frame import PlotFrame, place_of
-from views.plots.mark_style import ABOVE, AROUND, BELOW, UPRIGHT, MarkStyle, TextStyle
+from views.plots.mark_style import ABOVE, AROUND, BELOW, LOWER, TOP, UPRIGHT, MarkStyle, TextStyle
 from views.plots.scale import BOTTOM, AxisScale, room_for
 from views.plots.writing import Cells
 from views.tuning.nodes import GroupProgress
@@ -32,6 +32,8 @@ OVER, UNDER = 0.05, 0.16
 """Parts of the range left free above the slowest and below the fastest trial, whose name stands there."""
 HEAD = 0.12
 """Part of the range at whose upper end no name finds room over its line."""
+NAME = 0.06
+"""Part of the plot's height that a name takes."""
 RUG = 34
 """Pixels of the rows of failures."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
@@ -124,7 +126,9 @@ class ProgressPlot(TrialPlot):
             place = BELOW if summary.before > ends[1] - HEAD * (ends[1] - ends[0]) else ABOVE
             plot.rule("start", summary.before, "edge", f"start {figure(summary.before)}", place)
         if len(times) < room:
-            plot.rule("now", len(times), "edge", f"{len(times):,} now", UPRIGHT)
+            low_end, high_end, start = plot.values("left", np.array([*ends, summary.before or ends[0]]))
+            is_taken = abs((start - low_end) / (high_end - low_end) - UPRIGHT[TOP]) < NAME
+            plot.rule("now", len(times), "edge", f"{len(times):,} now", LOWER if is_taken else TOP)
         self._draw_best(plot, numbers, times)
         plot.aim(numbers, times, self.rows)
         self.ring(plot, times, numbers)

@@ -157,7 +157,7 @@ class RunView(Panel):
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(6)
         fields = (("Search", self.scope), ("Strategy", self.strategy), ("Time source", self.runner))
-        numbers = (("Trials", self.trials), ("Minutes", self.minutes))
+        numbers = (("Trials a group", self.trials), ("Minutes", self.minutes))
         for column, (name, field) in enumerate(fields):
             grid.addWidget(label(name, "small-hint"), 0, column)
             grid.addWidget(field, 1, column)
