@@ -1,4 +1,4 @@
-"""What a notebook shows of the library's values: escaped HTML with their figures."""
+"""What a notebook shows of the library's values, escaped HTML with their figures, and what `print` says of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import engine
 from engine.support.html import MOST_ROWS, html_table
+from engine.support.text_table import TitledTable
 
 MODELS = Path(__file__).parents[1] / "resources/models"
 
@@ -50,12 +51,15 @@ def test_values_are_shown(plan: engine.FusionPlan) -> None:
     assert plan.source is not None
     group = plan.group("layernorm_0")
     kernel = engine.compile(group)
+    on_cpu = engine.compile(group, engine.default_recipe(group, "cpu"))
+    assert isinstance(on_cpu, engine.CpuKernel)
     run = engine.tune(group, trials=2, strategy="model", check=False)
     assert run.best
     shown: list[tuple[Shown, tuple[str, ...]]] = [
         (plan.source, ("bert_tiny", "LayerNormalization", "float32[1, 32, 64]")),
         (plan, ("attention_0", "launches", plan.groups[0].because)),
         (kernel, ("stitched kernel", "honoured", "domain", "__global__")),
+        (on_cpu, ("general kernel, for cpu", "domain", "extern \"C\"")),
         (engine.schedule(group), ("Legal schedule", "honoured")),
         (run, ("layernorm_0", "predicted", "run 1 in")), (run.report(), ("layernorm_0",)),
     ]  # fmt: skip
@@ -75,3 +79,35 @@ def test_names_from_files_are_no_markup(plan: engine.FusionPlan) -> None:
 def test_long_tables_are_cut() -> None:
     found = Balance(html_table("many", ("a", "b>"), ((n, n) for n in range(1000)), 1000))
     assert found.seen.count("tr") == MOST_ROWS + 1 and "and 940 more" in found.words
+    lines = str(TitledTable("many", ("a", "b>"), ((n, n) for n in range(1000)), 1000)).splitlines()
+    assert len(lines) == MOST_ROWS + 3 and (lines[0], lines[-1]) == ("many", "and 940 more")
+
+
+def test_what_is_printed_of_a_value_is_for_people(plan: engine.FusionPlan) -> None:
+    """It was the fields of all that they hold, 68 kB of this plan, with machine code as bytes."""
+    assert plan.source is not None
+    group = plan.group("attention_0")
+    kernel = engine.compile(group)
+    recipe = engine.default_recipe(group).advise("user", engine.entry("S0", pin="q", at="i"))
+    run = engine.tune(group, trials=1, strategy="model", check=False)
+    shown = {
+        "bert_tiny: 80 operators, 0 unsupported": plan.source,
+        "bert_tiny for h200: 12 kernels of 7 groups": plan,
+        "attention_0: attention + mul + add, attention, at 2 places, for h200: scores and their softmax never ": group,
+        "recipe for h200: 1 group": recipe,
+        "attention_0: attention kernel, for h200": kernel,
+        "Legal schedule": engine.schedule(group, recipe),
+        "group        trials  before, µs (predicted)": run,
+        "layernorm_0: general kernel, for cpu": engine.compile(
+            plan.group("layernorm_0"), engine.default_recipe(plan.group("layernorm_0"), "cpu")
+        ),
+        "a: fail\n  block 0 hangs": engine.Check("a", "fail", message="block 0 hangs"),
+        "a: pass, error 1.0e-07 of 3.0e-06, 64 values compared, 1 of 2 blocks": engine.Check(
+            "a", "pass", 1e-7, 3e-6, blocks_run=1, blocks_total=2, elements_compared=64
+        ),
+        "5.25 µs measured, 5.1 to 5.5 in 3 samples": engine.Timing("measured", 5.251, (5.1, 5.251, 5.5), 5.1, 5.5),
+    }
+    for words, value in shown.items():
+        assert str(value).startswith(words) and len(str(value)) < 10_000, str(value)[:200]
+    assert "user: S0 @ i: pin q" in str(recipe) and "user       S0 @ i: pin q" in str(engine.schedule(group, recipe))
+    assert "cubin" not in repr(engine.Compiled("sm_80", 32, 0, 0, b"cubin", "log"))

@@ -9,7 +9,10 @@ from engine.fusion.nodes import FusionGroup
 from engine.kernels.nodes import Kernel
 from engine.poly.nodes import Dependence
 from engine.recipe import Advice, Recipe
-from engine.scheduling.nodes import ScheduleTree, Verdict
+from engine.scheduling.nodes import ScheduleTree, Verdict, verdict_table
+from engine.scheduling.tree_text import show
+from engine.support.html import html_text
+from engine.support.text_table import TitledTable
 from engine.target.cpu import CpuTarget
 from engine.target.machines import cpu
 from engine.tensor.nodes import TensorProgram
@@ -122,6 +125,16 @@ class CpuKernel:
     def milliseconds(self) -> float:
         """What all stages took together."""
         return sum(spent for _, spent in self.timings)
+
+    def __str__(self) -> str:
+        return f"{self._table()}\n{show(self.schedule, self.program)}"
+
+    def _repr_html_(self) -> str:
+        tree = html_text("Schedule", show(self.schedule, self.program))
+        return self._table().html() + tree + html_text("C++", self.source.text, is_open=False)
+
+    def _table(self) -> TitledTable:
+        return verdict_table(f"{self.group.name}: {self.family} kernel, for {self.target.name}", self.verdicts)
 
 
 AnyKernel = Kernel | CpuKernel

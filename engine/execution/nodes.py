@@ -106,6 +106,12 @@ class Check:
     """What ran -> what it came to: {"source": "pass", "ptx": "unsupported: no instruction foo"}; "not run" for a level
     that nobody asked for.  Empty for a check at one level."""
 
+    def __str__(self) -> str:
+        compared = f"{self.elements_compared:,} values compared, {self.blocks_run:,} of {self.blocks_total:,} blocks"
+        found = f", error {self.max_error:.1e} of {self.tolerance:.1e}, {compared}" if self.elements_compared else ""
+        told = filter(None, (self.message, *(one.message for one in self.findings)))
+        return "\n".join((f"{self.group}: {self.status}{found}", *(f"  {line}" for line in told)))
+
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -115,8 +121,8 @@ class Compiled:
     registers: int
     spill_bytes: int
     static_shared_bytes: int
-    cubin: bytes
-    log: str
+    cubin: bytes = field(repr=False)
+    log: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,10 @@ class Timing:
     """Why the samples say little; "" for a quiet run."""
     states: tuple[GpuState, ...] = ()
     """The GPU after each round; none where it cannot be asked."""
+
+    def __str__(self) -> str:
+        spread = f", {self.low:.3g} to {self.high:.3g} in {len(self.samples):,} samples" if self.samples else ""
+        return f"{self.microseconds:.3g} µs {self.origin}{spread}" + (f"; {self.noise}" if self.noise else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import numpy as np
 from engine.fusion.stitching.nodes import Fixed, PlanFigures, Why
 from engine.graph.nodes import OperatorGraph
 from engine.support.errors import BadInput
-from engine.support.html import html_table
+from engine.support.text_table import TitledTable
+from engine.support.units import several
 from engine.support.values import value
 from engine.tensor.nodes import Array, TensorProgram
 
@@ -94,6 +95,10 @@ class FusionGroup:
     beside: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Tensors that the kernels of its plan read and write: what one run of the reference keeps for all of them."""
 
+    def __str__(self) -> str:
+        places = several(len(self.instances), "place")
+        return f"{self.name}: {self.title}, {self.kind}, at {places}, for {self.target}: {self.because}"
+
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
@@ -160,7 +165,14 @@ class FusionPlan:
         near = get_close_matches(str(name), names) or names[:8]
         raise BadInput("fuse", f"group {name}", "the plan has no such group", f"{self.graph} has {', '.join(near)}")
 
+    def __str__(self) -> str:
+        return str(self._table())
+
     def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> TitledTable:
         rows = ((group.name, group.title, group.kind, len(group.instances), group.because) for group in self.groups)
-        title = f"{self.graph} for {self.target}: {len(self.groups):,} kernels, {len(self.launches):,} launches"
-        return html_table(title, ("group", "operators", "kind", "launches>", "why"), rows, len(self.groups))
+        kernels, groups = several(len(self.launches), "kernel"), several(len(self.groups), "group")
+        title = f"{self.graph} for {self.target}: {kernels} of {groups}"
+        return TitledTable(title, ("group", "operators", "kind", "launches>", "why"), rows, len(self.groups))

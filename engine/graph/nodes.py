@@ -14,7 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from engine.support.html import html_table
+from engine.support.text_table import TitledTable
 from engine.support.values import value
 
 INPUT_DTYPES: dict[str, int] = {
@@ -199,11 +199,17 @@ class OperatorGraph:
         """Tensor name -> the operator that writes it."""
         return {output: op for op in self.operators for output in op.outputs if output}
 
+    def __str__(self) -> str:
+        return str(self._table())
+
     def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> TitledTable:
         def shape(name: str) -> str:
             known = self.tensors.get(name)
             return str(known) if known else name
 
         rows = ((op.name, op.kind, "; ".join(map(shape, filter(None, op.outputs)))) for op in self.operators)
         title = f"{self.name}: {len(self.operators):,} operators, {len(self.unsupported):,} unsupported"
-        return html_table(title, ("operator", "kind", "makes"), rows, len(self.operators))
+        return TitledTable(title, ("operator", "kind", "makes"), rows, len(self.operators))

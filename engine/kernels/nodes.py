@@ -12,6 +12,7 @@ from engine.recipe import Advice, Recipe
 from engine.scheduling.nodes import ScheduleTree, Verdict, verdict_table
 from engine.scheduling.tree_text import show
 from engine.support.html import html_text
+from engine.support.text_table import TitledTable
 from engine.target import Target, target
 from engine.tensor.nodes import TensorProgram
 from engine.tile.nodes import TileProgram
@@ -69,12 +70,17 @@ class Kernel:
         named = self.tile.of(self.program.name, group.program.name, group.title)
         return replace(self, group=group, program=replace(self.program, name=group.program.name), tile=named)
 
+    def __str__(self) -> str:
+        return f"{self._table()}\n{show(self.schedule, self.program)}"
+
     def _repr_html_(self) -> str:
+        tree = html_text("Schedule", show(self.schedule, self.program))
+        return self._table().html() + tree + html_text("CUDA", self.source.text, is_open=False)
+
+    def _table(self) -> TitledTable:
         launches = f", {len(self.launches)} launches" if len(self.launches) > 1 else ""
         title = f"{self.group.name}: {self.family} kernel{launches}, for {self.target.name}"
-        verdicts = verdict_table(title, self.verdicts)
-        tree = html_text("Schedule", show(self.schedule, self.program))
-        return verdicts + tree + html_text("CUDA", self.source.text, is_open=False)
+        return verdict_table(title, self.verdicts)
 
 
 Compile = Callable[[FusionGroup, Recipe], Kernel]

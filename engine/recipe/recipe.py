@@ -11,6 +11,7 @@ from engine.support import serialization as text
 from engine.support.budgets import MAX_ENTRIES
 from engine.support.errors import BadInput
 from engine.support.files import parse_json
+from engine.support.units import several
 
 VERSION = 2
 """Version of the JSON form; a newer one is refused, an older one is read.  2: entries can say `rewrite`."""
@@ -78,6 +79,13 @@ class Recipe:
         """A recipe whose `group` has exactly this advice."""
         return replace(self, groups={**self.groups, group: advice})
 
+    def __str__(self) -> str:
+        lines = [f"recipe for {self.target}: {several(len(self.groups), 'group')}"]
+        for group, advice in self.groups.items():
+            said = [f"  {author}: {entry}" for _, author, entry in walk_entries(advice)]
+            lines += [f"{group}: {several(len(said), 'line')}", *said]
+        return "\n".join(lines)
+
     def to_json(self) -> dict[str, object]:
         """Plain data for `json.dumps`, with its version."""
         plain = text.to_json(self)
@@ -100,6 +108,9 @@ class Recipe:
             hint = "read it with a newer program"
             raise BadInput("recipe", "version", f"{version} is newer than {VERSION}, which this program reads", hint)
         recipe = text.from_json(Recipe, _without_version(data, version))
+        for name, size in recipe.dimensions.items():
+            if size < 1:
+                raise BadInput("recipe", f"dimensions.{name}", f"must be a size from 1, not {size}")
         return replace(recipe, groups={name: _check_advice(name, advice) for name, advice in recipe.groups.items()})
 
     @staticmethod

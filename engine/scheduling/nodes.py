@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from engine.poly.nodes import Dependence
 from engine.recipe import Entry
 from engine.support.errors import Illegal
-from engine.support.html import html_table, html_text
+from engine.support.html import html_text
+from engine.support.text_table import TitledTable
 from engine.support.values import value
 from engine.tensor.index import Index
 
@@ -223,15 +224,21 @@ class Scheduled:
     because: str = ""
     """Why it is not legal, or why no kernel follows it or takes its required entries as given; "" where one does."""
 
+    def __str__(self) -> str:
+        return str(self._table())
+
     def _repr_html_(self) -> str:
-        title = "Legal schedule" if self.legal else f"Not legal: {self.because}"
-        return verdict_table(title, self.verdicts) + html_text("Decisions", "\n".join(self.log))
+        return self._table().html() + html_text("Decisions", "\n".join(self.log))
+
+    def _table(self) -> TitledTable:
+        kernel = f"; no kernel: {self.because}" if self.because else ""
+        return verdict_table(f"Legal schedule{kernel}" if self.legal else f"Not legal: {self.because}", self.verdicts)
 
 
-def verdict_table(title: str, verdicts: tuple[Verdict, ...]) -> str:
-    """HTML of what became of entries."""
+def verdict_table(title: str, verdicts: tuple[Verdict, ...]) -> TitledTable:
+    """What became of entries."""
     rows = ((v.placed.author, v.placed.entry, v.outcome, v.because) for v in verdicts)
-    return html_table(title, ("author", "entry", "verdict", "why"), rows, len(verdicts))
+    return TitledTable(title, ("author", "entry", "verdict", "why"), rows, len(verdicts))
 
 
 Lowering = Callable[[ScheduleTree, tuple[Verdict, ...]], str]
