@@ -30,7 +30,15 @@ def fusion_choices(recipe: Recipe, source: str = "recipe") -> tuple[str, Fixed]:
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """A recipe from its JSON file.  Raises BadInput for another version or unknown words."""
+    """A recipe from its JSON file.
+
+    >>> path = os.path.join(tempfile.mkdtemp(), "mine.json")
+    >>> engine.write_recipe(engine.Recipe("h200", dimensions={"batch": 8}), path)
+    >>> engine.read_recipe(path).dimensions
+    {'batch': 8}
+
+    Raises BadInput for another version, unknown words and sizes below 1.
+    """
     content = read_text(path, "recipe", "write one with `loomscope recipe`")
     try:
         return Recipe.loads(content, str(path))
@@ -63,7 +71,16 @@ def write_published(advice: Sequence[Advice], group: FusionGroup, path: str | Pa
 
 
 def write_recipe(recipe: Recipe, path: str | Path) -> None:
-    """Write a recipe as JSON.  Raises BadInput where the file cannot be written."""
+    """Write a recipe as JSON.
+
+    >>> recipe = engine.default_recipe(engine.fuse(engine.load("suite:alcop/MM_RN50_FC")))
+    >>> path = os.path.join(tempfile.mkdtemp(), "mine.json")
+    >>> engine.write_recipe(recipe, path)
+    >>> engine.read_recipe(path) == recipe
+    True
+
+    Raises BadInput where the file cannot be written.
+    """
     write_whole(path, recipe.dumps(), "recipe")
 
 
@@ -106,7 +123,12 @@ def complete_recipe(recipe: Recipe, plan: FusionPlan, source: str = "recipe") ->
             hint = f"{error.hint}; is it a recipe for another file?"
             raise BadInput("recipe", f"{source}, {error.subject}", error.reason, hint) from None
         _validate(advice, group, f"{source}, group {name}")
-    proposed = default_recipe(plan, recipe.target, recipe.numerics)
+    return with_proposals(recipe, plan)
+
+
+def with_proposals(recipe: Recipe, what: FusionGroup | FusionPlan) -> Recipe:
+    """The recipe with their advisers' entries for groups that it does not speak of."""
+    proposed = default_recipe(what, recipe.target, recipe.numerics)
     return replace(recipe, groups={**proposed.groups, **recipe.groups})
 
 

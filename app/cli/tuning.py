@@ -149,7 +149,6 @@ def _show(report: TuningReport) -> None:
 
 def _say_what_is_kept(report: TuningReport, attempts: int, was_interrupted: bool) -> None:
     """On standard error, for a document may be on the other."""
-    why = "interrupted" if was_interrupted else report.ended
-    kept = f"{why}: {plural(attempts, 'attempt')} of run {report.run}, {report.reused} cached, "
+    kept = f"{report.ended}: {plural(attempts, 'attempt')} of run {report.run}, {report.reused} cached, "
     hint = "; --resume goes on" if was_interrupted else ""
     output.note(f"{kept}all kept in {report.records}{hint}")

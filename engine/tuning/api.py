@@ -18,6 +18,7 @@ from engine.execution.native.run import measure_native
 from engine.execution.nodes import MEASURED, PREDICTED, Failure, Timing
 from engine.fusion.nodes import FusionGroup, FusionPlan
 from engine.recipe import Recipe
+from engine.recipe_files import complete_recipe, with_proposals
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput
 from engine.target.machines import is_cpu
@@ -70,7 +71,8 @@ def tune(
     >>> print(run.report().origin, run.report().trials)
     predicted 4
 
-    recipe: what the search starts from, by default the advisers'; a user's entries stay fixed.
+    recipe: what the search starts from, by default the advisers', as for groups that it does not speak of; a user's
+    entries stay fixed.
     trials: for each group on average.  minutes: after which it ends; None for no limit.  patience: rounds without gain
     after which a group gets no more.
     records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.  The
@@ -99,7 +101,7 @@ def tune(
     if source is None:
         source = str(graph.source.resolve()) if graph is not None and graph.source else ""
     settings = SearchSettings(strategy, running, limits, seed, source, resume)
-    recipe = recipe or default_recipe(subject)
+    recipe = _whole_recipe(subject, recipe)
     with ExitStack() as opened:
         store = opened.enter_context(RecordStore(":memory:" if records is None else records))
         workers = _find_workers(jobs, cluster, recipe.target, runner)
@@ -108,6 +110,15 @@ def tune(
         search = begin(groups, recipe, store, settings, tools, observe)
         opened.pop_all()  # the run closes them
     return TuningRun(search, store)
+
+
+def _whole_recipe(subject: FusionPlan | FusionGroup, recipe: Recipe | None) -> Recipe:
+    """What a search starts from: the recipe, and of groups that it does not speak of what their advisers say."""
+    if recipe is None:
+        return default_recipe(subject)
+    if isinstance(subject, FusionPlan):
+        return complete_recipe(recipe, subject)
+    return with_proposals(recipe, subject)
 
 
 def _check_limits(minutes: float | None, patience: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.kernels.space import Program, Task
+from engine.records.nodes import INTERRUPTED
 from engine.support.html import html_table
 from engine.support.serialization import to_json
 from engine.support.text_table import text_table
@@ -144,9 +145,9 @@ def report_of(search: Search) -> TuningReport:
     # A runner that needs the graph compared every trial with the reference before its time counted.
     compared = AGREES if search.runner.needs_graph else ""
     groups = {name: _tuned_group(name, one, compared) for name, one in search.progress.items()}
-    store = search.log.store
+    store, ended = search.log.store, INTERRUPTED if search.was_interrupted else search.why_ended
     return TuningReport(
-        search.log.number, search.runner.origin, search.why_ended, search.spent, search.repeated, str(store.path),
+        search.log.number, search.runner.origin, ended, search.spent, search.repeated, str(store.path),
         groups, search.skipped | dict.fromkeys(search.pending, NOT_BEGUN),
     )  # fmt: skip
 

@@ -118,5 +118,8 @@ class TuningRun(Iterator[Attempt]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def __str__(self) -> str:
+        return str(self.report())
+
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()

@@ -40,7 +40,8 @@ def test_a_run_that_is_left_is_interrupted_and_resumed(tmp_path: Path) -> None:
         for _ in run:
             if run.spent == 2:
                 break
-    assert run.was_interrupted
+    assert run.was_interrupted and run.report().ended == "interrupted"
+    assert str(run).splitlines()[-1] == f"interrupted: run 1 in {records}"
     with RunReader(records) as reader:
         assert reader.run().state == "interrupted" and len(reader.attempts(1)) == 2
     again = engine.tune(plan(), records=records, resume=True, **OPTIONS)
