@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import os
 import sys
+import tempfile
 
 import numpy
 import pytest
@@ -13,14 +15,14 @@ from tests.support.needs import needs_compiler
 
 NEEDED = (
     "load", "fuse", "default_recipe", "entry", "schedule", "compile", "check", "check_model", "predict", "run",
-    "inputs", "tune", "transfer",
+    "inputs", "tune", "transfer", "measure", "regroup", "why_apart", "read_recipe", "write_recipe",
 )  # fmt: skip
 TORCH = ("torch_op", "torch_backend", "from_torch")
 
 
 def examples(name: str) -> list[doctest.DocTest]:
     """Those of a public name; none where its docstring shows nothing."""
-    known = {"engine": engine, "numpy": numpy, "torch": sys.modules.get("torch")}
+    known = {"engine": engine, "numpy": numpy, "os": os, "tempfile": tempfile, "torch": sys.modules.get("torch")}
     found = doctest.DocTestFinder(recurse=False).find(getattr(engine, name), name, globs=known)
     return [test for test in found if test.examples]
 

@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from engine.execution.nvrtc import nvrtc_version
+from tests.graph.models import model, node, save
 from tests.support.needs import needs_compiler
 
 MODELS = Path(__file__).parents[1] / "resources/models"
@@ -175,3 +176,58 @@ def test_only_entries_are_advised(plan: engine.FusionPlan) -> None:
         with pytest.raises(engine.BadInput, match=r"is no entry .*engine\.entry"):
             recipe.advise("user", wrong)  # type: ignore[arg-type]
     assert recipe.advise("user", one) != recipe
+
+
+def open_model(path: Path) -> Path:
+    return save(path / "open.onnx", model([node("Relu", "x", "y")], {"x": ["batch", 256]}, ["y"]))
+
+
+def test_sizes_of_dimensions_are_whole_numbers(tmp_path: Path) -> None:
+    path = open_model(tmp_path)
+    for size in ("8", 8.5, 8.0, True, None, [8]):
+        with pytest.raises(engine.BadInput, match=r"dimension batch: is .*, which is no whole number"):
+            engine.load(path, {"batch": size})  # type: ignore[dict-item]
+    assert engine.load(path, {"batch": np.int64(8)}).tensors["y"].shape == (8, 256)
+
+
+def test_kernels_for_a_range_serve_the_sizes_that_it_names(tmp_path: Path) -> None:
+    plan = engine.fuse(engine.load(open_model(tmp_path), {"batch": 64}))
+    with pytest.raises(engine.BadInput, match="ends at 32, and the plan is made for 64"):
+        engine.for_sizes(plan, "batch", 1, 32)
+    ranged, kernel = engine.for_sizes(plan, "batch", 2, 64), engine.compile(plan.groups[0])
+    assert isinstance(kernel, engine.Kernel)
+    for size in (1, 65):
+        with pytest.raises(engine.BadInput, match=f"dimension batch: is {size}"):
+            ranged.blocks(kernel, size)
+        with pytest.raises(engine.BadInput, match=f"dimension batch: is {size}"):
+            engine.size_loss(ranged, size)
+    assert ranged.blocks(kernel, 2) <= ranged.blocks(kernel, 64)
+    assert engine.write_sizes(ranged, [kernel], tmp_path / "new" / "folder")["to"] == 64
+
+
+def test_numerics_and_sizes_of_a_recipe_are_such_as_something_follows(plan: Any, tmp_path: Path) -> None:
+    group = plan.group("matmul_0")
+    with pytest.raises(engine.BadInput, match="asks for tensor_cores tf33, which nothing here follows"):
+        engine.compile(group, engine.Recipe("h200", numerics={"tensor_cores": "tf33"}))
+    with pytest.raises(engine.BadInput, match="nothing here follows"):
+        engine.default_recipe(group, numerics={"tensor_cores": "tf33"})
+    assert engine.default_recipe(group, numerics={"tensor_cores": "tf32"}).numerics["tensor_cores"] == "tf32"
+    for size, said in ((-3, "must be a size from 1, not -3"), (8, "")):
+        engine.write_recipe(engine.Recipe("h200", dimensions={"batch": size}), tmp_path / "r.json")
+        if said:
+            with pytest.raises(engine.BadInput, match=rf"r\.json, dimensions\.batch: {said}"):
+                engine.read_recipe(tmp_path / "r.json")
+    assert engine.read_recipe(tmp_path / "r.json").dimensions == {"batch": 8}
+
+
+def test_a_search_starts_from_a_whole_recipe_of_its_own_plan(plan: engine.FusionPlan) -> None:
+    """Groups that the recipe did not speak of were compared with kernels that nobody advised."""
+    part = engine.default_recipe(plan.group("matmul_0"))
+    whole = engine.default_recipe(plan)
+    assert engine.tune(plan, part, trials=1, strategy="model").best_so_far == whole
+    other = plan.group("attention_0")
+    begun = engine.tune(other, part, trials=1, strategy="model").best_so_far
+    assert begun.groups["attention_0"] == whole.groups["attention_0"]
+    softmax = engine.fuse(engine.load(MODELS / "softmax_96x512.onnx"))
+    with pytest.raises(engine.BadInput, match="group matmul_0: the plan has no such group"):
+        engine.tune(softmax, part, trials=1)

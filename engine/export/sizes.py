@@ -36,8 +36,8 @@ def for_sizes(plan: FusionPlan, name: str, low: int, high: int) -> RangedPlan:
         ranged.blocks(engine.compile(plan.group("matmul_0")), 5)
 
     Arrays are those of the largest size at any size; what lies beyond a smaller one is undefined afterwards, and
-    integers there have to be valid places, such as zeros.  Raises BadInput for sizes that are no range, Unsupported for
-    a CPU, and, naming a tensor, where the dimension is not outermost.
+    integers there have to be valid places, such as zeros.  Raises BadInput for sizes that are no range or do not end at
+    the plan's, Unsupported for a CPU, and, naming a tensor, where the dimension is not outermost.
     """
     if is_cpu(plan.target):
         raise Unsupported("range", plan.graph, f"is planned for {plan.target}, a CPU: {NOT_LAUNCHED}", NAME_GPU)
@@ -55,7 +55,11 @@ def check_sizes(ranged: RangedPlan, kernel: AnyKernel, seed: int = 0, level: str
 
 
 def size_loss(ranged: RangedPlan, size: int) -> tuple[float, float]:
-    """(microseconds of the kernels for all sizes at one of them, of kernels that are made for it alone), predicted."""
+    """(microseconds of the kernels for all sizes at one of them, of kernels that are made for it alone), predicted.
+
+    Raises BadInput for a size that is not one of them.
+    """
+    ranged.sizes.check(size)
     plan, source = ranged.plan, ranged.plan.source
     assert source is not None and source.source is not None
     alone = fuse(load(source.source, {**source.dimensions, ranged.sizes.name: size}), plan.target, plan.policy)
@@ -89,6 +93,7 @@ def write_sizes(ranged: RangedPlan, kernels: Iterable[Kernel], folder: Path) -> 
         "blocks": {kernel.group.name: ranged.grids(kernel) for kernel in kernels}, "predicted": predicted,
     }  # fmt: skip
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         replace_whole(folder / FILE, (json.dumps(found, indent=1) + "\n").encode())
     except OSError as error:
         raise unwritable(folder, "generate", error) from error

@@ -39,6 +39,12 @@ class SizeRange:
             told = f"is {self.low}..{self.high}; the first size is at least 1, the last one larger"
             raise BadInput("graph", f"dimension {self.name}", told, f"--dim {self.name}=1..8")
 
+    def check(self, size: int) -> None:
+        """BadInput for a size that is not one of them."""
+        if not self.low <= size <= self.high:
+            hint = f"kernels serve {self.low} to {self.high}"
+            raise BadInput("range", f"dimension {self.name}", f"is {size}", hint)
+
     def __str__(self) -> str:
         return f"{self.name} = {self.low}..{self.high}"
 
@@ -51,6 +57,10 @@ def growing_tensors(graph: OperatorGraph, sizes: SizeRange) -> dict[str, int]:
     """
     if graph.source is None or sizes.name not in graph.dimensions:
         raise BadInput("graph", f"dimension {sizes.name}", "is no dimension of the file", "see `loomscope inspect`")
+    made = graph.dimensions[sizes.name]
+    if made != sizes.high:
+        reason = f"ends at {sizes.high}, and the plan is made for {made}"
+        raise BadInput("range", f"dimension {sizes.name}", reason, "load the file at the largest size")
     probe = max(sizes.low, sizes.high // 2)
     other = load(graph.source, {**graph.dimensions, sizes.name: probe})
     if graph.host:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 
 from engine.graph.akg import load_akg
@@ -23,10 +24,18 @@ def load(path: str | Path, dims: Mapping[str, int] | None = None) -> OperatorGra
     """
     path = Path(path)
     if not _is_json(path):
-        return with_ordered_weights(with_prepared_weights(load_onnx(path, dims or {})))
+        sizes = {name: _size(name, size) for name, size in (dims or {}).items()}
+        return with_ordered_weights(with_prepared_weights(load_onnx(path, sizes)))
     if dims:
         raise BadInput("graph", str(path), f"has no dimension {sorted(dims)[0]}", "AKG files have fixed shapes")
     return load_akg(path)
+
+
+def _size(name: str, size: object) -> int:
+    """A size of a dimension; one of another library's types, as NumPy's, as an int."""
+    if isinstance(size, Integral) and not isinstance(size, bool):
+        return int(size)
+    raise BadInput("graph", f"dimension {name}", f"is {size!r}, which is no whole number", "give it a size, such as 8")
 
 
 def symbolic_dimensions(path: Path) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from engine.recipe import Advice, Entry
 from engine.scheduling.nodes import ScheduleTree
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
+from engine.tensorize.numerics import check_numerics
 from engine.tile.nodes import TileProgram
 
 GENERAL = "general"
@@ -29,6 +30,11 @@ class Setting:
     machine: Target
     numerics: Mapping[str, str] = field(default_factory=dict)
     """As in `Recipe`: whether tensor cores may round float32."""
+
+    def __post_init__(self) -> None:
+        """BadInput for numerics that no stage follows."""
+        if self.numerics:
+            check_numerics(self.numerics, "numerics")
 
 
 @dataclass(frozen=True, slots=True)

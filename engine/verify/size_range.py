@@ -60,7 +60,8 @@ class RangedPlan:
         return [(self.sizes.low + int(at), int(blocks[at])) for at in largest]
 
     def blocks(self, kernel: Kernel, size: int) -> int:
-        """Blocks of a launch for a size."""
+        """Blocks of a launch for a size.  BadInput for one that is not among those that are served."""
+        self.sizes.check(size)
         return next(blocks for largest, blocks in self.grids(kernel) if size <= largest)
 
     def microseconds(self, kernel: Kernel, size: int) -> float:
