@@ -233,7 +233,7 @@ def _quantities(now: _Limits, then: _Limits, machine: Target, known: bool) -> tu
         ("Threads per block", f"{now.threads}", f"{then.threads}", f"{machine.threads_per_block.value:,.0f}", "warps"),
     )  # fmt: skip
     limits = [QuantityDoc(name, a, b, limit, limiter == resource) for name, a, b, limit, resource in rows]
-    names = ("Blocks per SM", "Warps per SM", "Waves")
+    names = ("Blocks an SM holds", "Warps an SM holds", "Waves")
     rest = [QuantityDoc(n, a, b, "", False) for n, a, b in zip(names, placed[0], placed[1], strict=True)]
     return (*limits, *rest)
 

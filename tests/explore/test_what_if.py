@@ -41,7 +41,7 @@ def test_figures_of_both_stand_beside_each_other() -> None:
     doc = what_if(FFN, NOW, replace(NOW, stages=6), "a100", 126)
     rows = {quantity.name: quantity for quantity in doc.quantities}
     assert (rows["Shared per block"].now, rows["Shared per block"].then) == ("64 KiB", "96 KiB")
-    assert (rows["Blocks per SM"].now, rows["Blocks per SM"].then) == ("2", "1")
+    assert (rows["Blocks an SM holds"].now, rows["Blocks an SM holds"].then) == ("2", "1")
     assert rows["Shared per block"].binding and rows["Shared per block"].limit == "163 KiB"
     assert rows["Registers per thread"].now == "126" and rows["Registers per thread"].then.startswith("≈ ")
     assert doc.then is not None and doc.then.microseconds > doc.now.microseconds

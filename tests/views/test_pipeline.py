@@ -176,7 +176,7 @@ def test_the_compiler_has_the_last_word() -> None:
     assert "NVRTC is compiling" in panel.message.text()
     assert doc.then is not None
     panel.show_compiled(VariantDoc("g", "", doc.knobs, "", (), "sm_90a", 172, 8, 98304, 1, doc.then))
-    assert panel.message.text().startswith("NVRTC sm_90a: 172 registers, 8 B spilled; 1 block per SM")
+    assert panel.message.text().startswith("NVRTC sm_90a: 172 registers, 8 B spilled; an SM holds 1 block")
     panel.show_problem(ProblemDoc("run", "NVRTC", "cannot be loaded", "install it"))
     assert panel.message.text() == "NVRTC: cannot be loaded (install it)"
 

@@ -139,7 +139,7 @@ class PipelinePage(AnswerPage):
         loop = f"loop {doc.loop}, {plural(doc.steps, 'step')}, {plural(doc.stages, 'stage')}" if doc.loop else ""
         if doc.register_stages > 1:
             loop += f", {doc.register_stages} in registers"
-        self.subtitle.setText(f"{loop}; 1 of {plural(doc.resident, 'block')} per SM" if loop else "")
+        self.subtitle.setText(f"{loop}; 1 of {plural(doc.resident, 'block')} on its SM" if loop else "")
         self.hazards.setText(f"{'✕' if doc.hazards else '✓'} {plural(len(doc.hazards), 'hazard')}" if doc.loop else "")
         self.hazards.setToolTip("\n".join(hazard.text for hazard in doc.hazards[:12]))
         restyle(self.hazards, "role", "wrong" if doc.hazards else "second")

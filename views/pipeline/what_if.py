@@ -117,7 +117,7 @@ class WhatIf(QWidget, Themed):
     def show_compiled(self, doc: VariantDoc) -> None:
         """What NVRTC says of the values that the sliders stand at."""
         spills = f"{doc.spill_bytes} B spilled" if doc.spill_bytes else "no spills"
-        blocks = f"{plural(doc.blocks_per_sm, 'block')} per SM, {duration(doc.time.microseconds)} predicted"
+        blocks = f"an SM holds {plural(doc.blocks_per_sm, 'block')}, {duration(doc.time.microseconds)} predicted"
         self.message.setText(f"NVRTC {doc.architecture}: {plural(doc.registers, 'register')}, {spills}; {blocks}")
         self.figures.show_registers(f"{doc.registers}")
 
@@ -240,6 +240,7 @@ class _FigureTable(QWidget, Themed):
         self._compares = False
         self._registers = ""
         self.setAccessibleName("Figures")
+        self.setToolTip("The limit in amber keeps an SM from holding more blocks; a small launch may fill fewer")
 
     def show_quantities(self, quantities: tuple[QuantityDoc, ...], compares: bool = False) -> None:
         """compares: whether there are values to set beside the present ones."""

@@ -37,6 +37,7 @@ class TrialView(Panel):
         self.recipe.setFont(code_face())
         self.recipe.setAccessibleName("Recipe of the trial")
         self.recipe.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.recipe.setViewportMargins(8, 6, 0, 0)
         self.schedule = ScheduleTreeView("Schedule tree of the trial")
         self.code = CodeText("CUDA text of the trial")
         self.refused = Message(())
