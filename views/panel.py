@@ -178,6 +178,10 @@ class ChipStrip(FixedStrip):
         self._chips = list(chips)
         for number, chip in enumerate(chips):
             self._row.insertWidget(number, chip)
+        self.show_note(note)
+
+    def show_note(self, note: str) -> None:
+        """Replaces what stands at the right."""
         self._note.setText(note)
         self._fit()
 

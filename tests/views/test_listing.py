@@ -60,8 +60,10 @@ def test_a_listing_stands_for_its_lines_of_the_cuda_text(qtbot: object) -> None:
     view.mark((2,))
     view.select_tab(PTX)
     assert view.listing.lines == ["PTX is on its way…"]
+    assert not view.copy_button.isEnabled() and not view._chips._note.text(), "that is no PTX"
     view.show_listing(ListingDoc("softmax_0", "", PTX, "sm_80", "a\nb\nc", ((1, 2), (3, 2), (2, 4))))
     assert view.listing.lines == ["a", "b", "c"] and view.listing.marked == {1, 3}
+    assert view.copy_button.isEnabled() and view._chips._note.text() == "3 lines", "of the text in front"
     qtbot.keyClick(view.listing, Qt.Key.Key_Down)  # type: ignore[attr-defined]
     assert heard == [4] and view.text.marked == {4} and view.listing.marked == {2}
     view.select_tab(SASS)

@@ -97,6 +97,8 @@ class CodeView(Panel):
         is_known = self._listing is not None and self._listing.language == language
         self.mix.setText("\n".join(self._listing.mix) if self._listing and is_known else "")
         self.mix.setVisible(bool(self.mix.text()))
+        self.copy_button.setEnabled(bool(self._in_front()))
+        self._chips.show_note(self._length())
         if language == CUDA:
             self.mix.hide()
             return
@@ -120,8 +122,18 @@ class CodeView(Panel):
             self.line_selected.emit(cuda)
 
     def _copy(self) -> None:
-        cuda = self._kernel.cuda if self._kernel else ""
-        QGuiApplication.clipboard().setText(cuda if self.language == CUDA else "\n".join(self.listing.lines))
+        QGuiApplication.clipboard().setText(self._in_front())
+
+    def _in_front(self) -> str:
+        """The text of the tab in front, "" while it is not known or where there is none."""
+        if self.language == CUDA:
+            return self._kernel.cuda if self._kernel else ""
+        known = self._listing
+        return known.text if known is not None and known.language == self.language else ""
+
+    def _length(self) -> str:
+        text = self._in_front().rstrip("\n")
+        return plural(text.count("\n") + 1, "line") if text else ""
 
     def _show_chips(self, kernel: KernelDoc, check: Check | None) -> None:
         chips = [label(text, "chip") for text in _chips(kernel)]
@@ -130,7 +142,7 @@ class CodeView(Panel):
             error = f"largest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}"
             chip.setToolTip(f"{check.message}\n{error}: {check.tolerance_because}")
             chips.insert(0, chip)
-        self._chips.show_chips(chips, plural(kernel.cuda.rstrip("\n").count("\n") + 1, "line"))
+        self._chips.show_chips(chips, self._length())
 
 
 def _plain(line: int, text: str) -> Iterable[Span]:
