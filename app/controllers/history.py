@@ -178,7 +178,7 @@ def _event_figure(history: History, number: int) -> StepFigure:
     """The memory events of a check, against the baseline's where both ran as many blocks."""
     checked, base = history.steps[number].checked, history.steps[history.baseline].checked
     if checked is None or not checked.requests:
-        return StepFigure("Gain, counted", UNKNOWN, "F8 counts sectors")
+        return StepFigure("Gain, counted", UNKNOWN, "its check counted none" if checked else "F8 counts sectors")
     sectors = amount(checked.sectors, "").strip()
     if number == history.baseline or base is None or not base.sectors:
         return StepFigure("Counted", sectors, f"sectors, {amount(checked.requests, '').strip()} requests")

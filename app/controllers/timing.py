@@ -14,11 +14,10 @@ from app.controllers.sampling import SampleRun
 from app.session.background import Background
 from app.session.client import Pending
 from app.session.current_times import measured_times
+from app.session.measuring import MeasuringDevice, measuring
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import ProblemDoc, Time
-from engine.target.host_cpu import host_cpu
-from engine.target.machines import is_cpu
 from views.timing.live import Live
 from views.timing.view import LIVE, TimingView
 
@@ -109,7 +108,7 @@ class TimingController(QObject):
         self._refusal = None
         self.stop()
         known = self.workspace.group(group)
-        run = SampleRun(known.title if known else group, group, "measured", self._device)
+        run = SampleRun(known.title if known else group, group, "measured", self._measuring.device or "")
         text = self.workspace.recipe(group)
         before = self.runs.pop(group, None)
         self.runs[group] = run
@@ -276,14 +275,10 @@ class TimingController(QObject):
         self.show()
 
     @property
-    def _device(self) -> str:
-        """What kernels are measured on: this machine's GPU, or its CPU where they are for one."""
+    def _measuring(self) -> MeasuringDevice:
         model = self.workspace.model
-        return host_cpu().title if model and is_cpu(model.target) else self.workspace.machine.gpu or ""
+        return measuring(self.workspace.machine, model.target if model else "")
 
     def _show_machine(self) -> None:
-        model, machine = self.workspace.model, self.workspace.machine
-        if model is not None and is_cpu(model.target):
-            self.view.live.show_machine(True, "")
-        else:
-            self.view.live.show_machine(machine.can_measure, machine.lacking)
+        found = self._measuring
+        self.view.live.show_machine(found.can_be, found.lacking)

@@ -272,11 +272,6 @@ class MachineProbe(QObject):
         self.lacking = ""
         """What keeps this machine from measuring, and what to install."""
 
-    @property
-    def can_measure(self) -> bool:
-        """Whether kernels can be timed here."""
-        return bool(self.gpu) and not self.lacking
-
     def look(self) -> None:
         """Asks the worker."""
         pending = Pending(None, self._on_machine, lambda _: self._on_machine({}))

@@ -13,6 +13,7 @@ from app.controllers.diff import DiffController
 from app.controllers.history import HistoryController
 from app.controllers.model_diff import ModelDiffController
 from app.session.document import Document
+from app.session.measuring import measuring
 from app.session.named_models import EXAMPLE
 from app.session.recovery import journal_folder
 from app.session.selection import Selection
@@ -320,7 +321,8 @@ class Window(QMainWindow):
         self.menu.show_document(title)
 
     def _show_device(self) -> None:
-        self.menu.show_device(self.workspace.machine.gpu, self.workspace.opened.target)
+        target = self.workspace.opened.target
+        self.menu.show_device(measuring(self.workspace.machine, target).device, target)
 
     def _show_view(self, view: Mapping[str, str]) -> None:
         """What was in sight when the workspace was saved."""

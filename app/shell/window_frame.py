@@ -51,11 +51,11 @@ class MenuBar(QMenuBar):
         self.document.setText(f"{name} — Loomscope" if name else "Loomscope")
         self._centre()
 
-    def show_device(self, gpu: str | None, target: str = "") -> None:
-        """The target, then a filled dot and the GPU's name, or a hollow one; None while it is not known yet."""
-        device = "…" if gpu is None else f"●  {gpu}" if gpu else "○  no GPU"
-        self.device.setText(f"{target.upper()}   {device}".strip())
-        measured = f"measured on {gpu}" if gpu else "compiled, checked and predicted, not measured"
+    def show_device(self, device: str | None, target: str = "") -> None:
+        """The target, then a filled dot and what it is measured on, or a hollow one; None while it is not known yet."""
+        named = "…" if device is None else f"●  {device}" if device else "○  no GPU"
+        self.device.setText(f"{target.upper()}   {named}".strip())
+        measured = f"measured on {device}" if device else "compiled, checked and predicted, not measured"
         self.device.setToolTip(f"Kernels are made for {target.upper()}, and {measured}; click to choose another target")
         self.device.adjustSize()
         self.setCornerWidget(self.device, Qt.Corner.TopRightCorner)

@@ -17,6 +17,7 @@ from app.session.fusion_edits import FusionEdits
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from app.shell.panels import PANELS
+from engine.target.machines import is_cpu
 from views.code.view import CodeView
 from views.constraints.view import ConstraintsView
 from views.explain.view import ExplainView
@@ -151,7 +152,9 @@ class Wiring:
         self._show_graph()
         panels = self.panels
         panels.schedule.show_empty("Select a group to see its schedule")
-        panels.code.show_empty("Select a group to see its CUDA text")
+        model = self.workspace.model
+        panels.code.show_languages(model is not None and is_cpu(model.target))
+        panels.code.show_empty("Select a group to see its text")
         panels.constraints.show_empty("Select a group to see what was asked for, by whom, and what came of it")
 
     def _show_times(self) -> None:

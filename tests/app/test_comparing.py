@@ -36,16 +36,16 @@ def test_the_baseline_stands_beside_the_step(make: Callable[..., Window], qtbot:
     window = compared(make, qtbot)
     shown = window.diff
     assert shown.window.isVisible() and not shown.window.isModal()
-    assert DiffLine("-", "  BLOCKS = 96,", 14, 0) in shown.view.texts["CUDA"].lines
-    assert DiffLine("+", "  BLOCKS = 48,", 0, 14) in shown.view.texts["CUDA"].lines
+    assert DiffLine("-", "  BLOCKS = 96,", 14, 0) in shown.view.texts["Code"].lines
+    assert DiffLine("+", "  BLOCKS = 48,", 0, 14) in shown.view.texts["Code"].lines
     assert [line.mark for line in shown.view.texts["Entries"].lines] == ["-", "+"]
     rows = shown.view.figures.rows
     time = rows.row_at(rows.index_of("predicted time"))
     assert time.title == "time: 4.83 µs → 4.80 µs ▼ 0.6 %"
-    assert shown.view.count.text() == "16 lines of CUDA changed"
+    assert shown.view.count.text() == "16 lines of code changed"
     shown.view.swap.click()
     settle(window, qtbot)
-    assert DiffLine("+", "  BLOCKS = 96,", 0, 14) in shown.view.texts["CUDA"].lines
+    assert DiffLine("+", "  BLOCKS = 96,", 0, 14) in shown.view.texts["Code"].lines
     qtbot.keyClick(shown.window, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
     assert not shown.window.isVisible()
 

@@ -14,6 +14,7 @@ from engine.target.host_cpu import host_cpu
 from tests.app.driving import select, settle
 from tests.support.commands import SOFTMAX
 from tests.support.needs import needs_compiler
+from views.code.view import CUDA, PTX, SASS
 
 pytestmark = needs_compiler
 
@@ -25,6 +26,18 @@ def window(make: Callable[..., Window]) -> Window:
     made = make(command=COMMAND)
     made.workspace.start()
     return made
+
+
+def test_what_is_said_of_kernels_for_a_cpu_is_of_this_machine(window: Window, qtbot: object) -> None:
+    window.open_file(SOFTMAX)
+    settle(window, qtbot)
+    code, chip = window.panels.code, window.menu.device
+    assert code.tabs[CUDA].text() == "C++" and code.tabs[PTX].isHidden() and code.tabs[SASS].isHidden()
+    assert host_cpu().title in chip.text() and "not measured" not in chip.toolTip()
+    window.set_perspective("Tune")
+    settle(window, qtbot)
+    runner = window.panels.run.runner
+    assert "measured" in [runner.itemText(k) for k in range(runner.count())]
 
 
 @pytest.mark.slow(sentinel=True)

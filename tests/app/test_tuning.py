@@ -22,7 +22,7 @@ from engine.support.errors import BadInput
 from tests.app.driving import afresh, select
 from tests.app.tuning_runs import FAILURE, GROUP, TIMES, attached, resting, wait, write_run
 from views.tuning.nodes import STOPPING
-from views.tuning.trial import CUDA, RECIPE, SCHEDULE
+from views.tuning.trial import CODE, RECIPE, SCHEDULE
 from views.tuning.view import DIMENSIONS, PROMISE
 
 
@@ -80,9 +80,9 @@ def test_a_trial_is_previewed_and_nothing_is_applied(tuned: Window, qtbot: objec
     wait(qtbot, lambda: bool(view.code.toPlainText()))
     assert view.name.text() == "Trial 2" and "45.0 µs predicted" in view.outcome.text()
     assert "mark block 2" in view.recipe.toPlainText()
-    for tab in (RECIPE, SCHEDULE, CUDA):
+    for tab in (RECIPE, SCHEDULE, CODE):
         view.select_tab(tab)
-        assert view.pages.currentIndex() == (RECIPE, SCHEDULE, CUDA).index(tab)
+        assert view.pages.currentIndex() == (RECIPE, SCHEDULE, CODE).index(tab)
     assert tuned.workspace.trails() == before and tuned.panels.tuning.progress_plot.selected == tuning.best
 
 
@@ -98,7 +98,7 @@ def test_a_run_of_another_target_can_be_looked_at_but_not_applied(
     window.docks["trial"].raise_()
     tuning.select(0)
     resting(window, qtbot)
-    window.panels.trial.select_tab(CUDA)
+    window.panels.trial.select_tab(CODE)
     assert "another model, target or size" in window.panels.trial.refused.text.text()
     best, trial = window.panels.trials.apply, window.panels.trial.apply
     assert not best.isEnabled() and "a run of the open model" in best.toolTip()

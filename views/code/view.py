@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QStackedWidget
 from engine.documents.model import Check, CompiledDoc, KernelDoc
 from engine.documents.pipeline import ListingDoc
 from engine.documents.units import kib
+from views.code.chips import ChipStrip
 from views.code.editor import CodeText
 from views.code.spans import Span, assembly_spans
 from views.format import plural
-from views.panel import PADDING, ChipStrip, Panel, label
+from views.panel import PADDING, Panel, label
 
 CUDA, PTX, SASS = LANGUAGES = ("CUDA", "PTX", "SASS")
 
@@ -31,6 +32,7 @@ class CodeView(Panel):
         self._kernel: KernelDoc | None = None
         self._listing: ListingDoc | None = None
         self._marked: frozenset[int] = frozenset()
+        self._on_cpu = False
         self._chips = ChipStrip(32)
         self.text, self.listing = CodeText("CUDA text"), CodeText("Listing")
         self.text.line_selected.connect(self._select)
@@ -47,7 +49,16 @@ class CodeView(Panel):
         self.body_layout.addWidget(self.mix)
         self.body_layout.addWidget(self.pages, 1)
         self.tab_selected.connect(lambda _: self._show_text())
-        self.show_empty("Select a group to see its CUDA text")
+        self.show_empty("Select a group to see its text")
+
+    def show_languages(self, on_cpu: bool) -> None:
+        """What kernels are written in: CUDA C++ with its listings, or the C++ of a CPU."""
+        self._on_cpu = on_cpu
+        self.tabs[CUDA].setText("C++" if on_cpu else CUDA)
+        for name in (PTX, SASS):
+            self.tabs[name].setVisible(not on_cpu)
+        if on_cpu and self.language != CUDA:
+            self.select_tab(CUDA)
 
     @property
     def language(self) -> str:
@@ -91,7 +102,7 @@ class CodeView(Panel):
         if self._kernel is None:
             return
         language = self.language
-        self.copy_button.setToolTip(f"Copy the {language} text")
+        self.copy_button.setToolTip(f"Copy the {self.tabs[language].text()} text")
         self.pages.setCurrentWidget(self.text if language == CUDA else self.listing)
         self.listing.setAccessibleName(f"{language} text")
         is_known = self._listing is not None and self._listing.language == language
@@ -136,7 +147,7 @@ class CodeView(Panel):
         return plural(text.count("\n") + 1, "line") if text else ""
 
     def _show_chips(self, kernel: KernelDoc, check: Check | None) -> None:
-        chips = [label(text, "chip") for text in _chips(kernel)]
+        chips = [] if self._on_cpu else [label(text, "chip") for text in _chips(kernel)]
         if check:
             chip = label(_check_chip(check), "chip" if check.status == "pass" else "wrong")
             error = f"largest error {check.max_error:.2g}, tolerance {check.tolerance:.2g}"

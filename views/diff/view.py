@@ -1,4 +1,4 @@
-"""The comparison of two steps: figures and entries at the left, changed lines of CUDA and schedule at the right."""
+"""The comparison of two steps: figures and entries at the left, changed lines of code and schedule at the right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from views.format import plural
 from views.panel import SUBHEADER, Panel, bar, icon_button, label
 from views.rows import RowView
 
-TEXTS = ("CUDA", "Schedule", "Entries")
+TEXTS = ("Code", "Schedule", "Entries")
 
 
 class DiffView(Panel):
@@ -74,13 +74,13 @@ class DiffView(Panel):
         rows = figure_rows([*document.figures, *further])
         self.figures.show_rows(rows)
         self.figures.expandAll()
-        self.texts["CUDA"].show_lines(document.cuda)
+        self.texts["Code"].show_lines(document.cuda)
         self.texts["Schedule"].show_lines(document.schedule)
         self.texts["Entries"].show_lines(_entry_lines(document.entries))
-        for name, lines in (("CUDA", document.cuda), ("Schedule", document.schedule), ("Entries", document.entries)):
+        for name, lines in (("Code", document.cuda), ("Schedule", document.schedule), ("Entries", document.entries)):
             self.tabs[name].setEnabled(bool(lines))
         changed = sum(line.mark != " " for line in document.cuda)
-        self.count.setText(f"{plural(changed, 'line')} of CUDA changed" if changed else "the same CUDA text")
+        self.count.setText(f"{plural(changed, 'line')} of code changed" if changed else "the same code")
 
     def show_refusal(self, sentence: str) -> None:
         """Says why there is no comparison."""

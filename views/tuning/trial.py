@@ -1,4 +1,4 @@
-"""One trial: its recipe, its schedule and its CUDA text, as a preview beside what is open."""
+"""One trial: its recipe, its schedule and its text, as a preview beside what is open."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from views.panel import Elided, Panel, bar, label
 from views.schedule.tree import ScheduleTreeView
 from views.theme import code_face
 
-RECIPE, SCHEDULE, CUDA = TABS = ("Recipe", "Schedule", "CUDA")
+RECIPE, SCHEDULE, CODE = TABS = ("Recipe", "Schedule", "Code")
 APPLY = "One step of the history, by the author tune"
-NOTHING = "Click a trial, in the table or in a plot, to see its recipe, schedule and CUDA text"
+NOTHING = "Click a trial, in the table or in a plot, to see its recipe, schedule and text"
 
 
 class TrialView(Panel):
@@ -39,7 +39,7 @@ class TrialView(Panel):
         self.recipe.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.recipe.setViewportMargins(8, 6, 0, 0)
         self.schedule = ScheduleTreeView("Schedule tree of the trial")
-        self.code = CodeText("CUDA text of the trial")
+        self.code = CodeText("Text of the trial")
         self.refused = Message(())
         self.pages = QStackedWidget()
         for page in (self.recipe, self.schedule, self.code, self.refused):

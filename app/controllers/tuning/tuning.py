@@ -15,6 +15,7 @@ from app.controllers.tuning.control import RunController
 from app.controllers.tuning.figures import causes, cuts, importance, shares
 from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
+from app.session.measuring import measuring
 from app.session.selection import Selection
 from app.session.workspace import Workspace
 from engine.documents.model import ModelDoc
@@ -295,7 +296,8 @@ class TuningController(QObject):
         """What can run trials here."""
         run = self.shown.run if self.shown else None
         found = [PREDICTED]
-        found += [MEASURED] if self.workspace.machine.can_measure else []
+        model = self.workspace.model
+        found += [MEASURED] if measuring(self.workspace.machine, model.target if model else "").can_be else []
         return (*found, REPLAYED) if run and run.request.origin == MEASURED else tuple(found)
 
     def _model(self) -> ModelDoc | None:
