@@ -48,7 +48,7 @@ def programs_of(made: Sketch, sieve: Sieve, rank: Rank, now: Program | None) -> 
         times = {program: rank(program) for program in made.points() if sieve.passes(program)}
         return sieve.funnel(times), times
     drawn = {made.point(number): None for number in random.Random(made.mapping).sample(range(total), DRAWN)}
-    if now is not None and is_member(made, now):
+    if now is not None and now in made:
         drawn[now] = None
     times = {program: rank(program) for program in drawn if sieve.passes(program)}
     seen, order = set(drawn), count()
@@ -65,7 +65,7 @@ def programs_of(made: Sketch, sieve: Sieve, rank: Rank, now: Program | None) -> 
                     times[near] = rank(near)
                     heapq.heappush(waiting, (times[near], next(order), near))
     found, unseen = sieve.funnel(times), Dropped(UNSEEN, BECAUSE, total - len(seen), "")
-    return replace(found, total=total, dropped=(unseen, *found.dropped)), times
+    return replace(found, total=found.total + unseen.count, dropped=(unseen, *found.dropped)), times
 
 
 def unseen_of(made: Sketch, sieve: Sieve, rank: Rank, most: float) -> Callable[[Program], float | None] | None:
@@ -77,15 +77,9 @@ def unseen_of(made: Sketch, sieve: Sieve, rank: Rank, most: float) -> Callable[[
         return None
 
     def time_of(program: Program) -> float | None:
-        if not is_member(made, program) or not sieve.passes(program):
+        if program not in made or not sieve.passes(program):
             return None
         time = rank(program)
         return time if time <= most else None
 
     return time_of
-
-
-def is_member(made: Sketch, program: Program) -> bool:
-    """Whether a program is of the mapping of a space and has a choice of each of its dimensions."""
-    is_alike = program.mapping == made.mapping and [name for name, _ in program.values] == list(made.dimensions)
-    return is_alike and all(value in made.dimensions[name] for name, value in program.values)

@@ -17,9 +17,10 @@ from engine.documents.units import kib
 from engine.kernels.large_spaces import programs_of, unseen_of
 from engine.kernels.nodes import Kernel
 from engine.kernels.sieve import Sieve
-from engine.kernels.sketch_rules import Situation, sketch
+from engine.kernels.sketch_rules import Situation, Sketch, sketch
 from engine.kernels.space import Dropped, Funnel, KernelTemplate, Program, Task, Template
 from engine.kernels.tuned_entries import kind_of
+from engine.kernels.user_part import user_part
 from engine.recipe import Entry
 from engine.target import Target
 from engine.target.hardware import MAX_GRID, WARP
@@ -83,10 +84,12 @@ def make_task(
     made, applied = sketch(situation)
     # Several checks in a row ask for the figures of one program: the last one's are kept.
     assert isinstance(template, KernelTemplate), "what a launch asks of a GPU is figures of its work"
-    rules = (*checks, *resource_checks(lru_cache(1)(template.work), machine), user_check(template, kernel))
+    of_user = user_check(template, kernel)
+    rules = (*checks, *resource_checks(lru_cache(1)(template.work), machine), of_user)
     sieve = Sieve(rules, lambda program: first(rules, program))
-    funnel, times = programs_of(made, sieve, template.rank, template.program_of(kernel))
-    unseen = unseen_of(made, sieve, template.rank, math.inf)
+    part = left_by_user(made, template, kernel, of_user, sieve)
+    funnel, times = programs_of(part, sieve, template.rank, template.program_of(kernel))
+    unseen = unseen_of(part, sieve, template.rank, math.inf)
     return Task(template.name, made.dimensions, funnel, applied, template, times, unseen)
 
 
@@ -104,9 +107,22 @@ def asked_intrinsic(kernel: Kernel) -> str:
     return next((str(mark[1]) for mark in marks if mark[0] == "intrinsic"), "")
 
 
+def left_by_user(made: Sketch, template: Template, kernel: Kernel, rule: PruningRule, sieve: Sieve) -> Sketch:
+    """The part of a sketch that agrees with the user's entries; what it lacks is counted as dropped by that rule."""
+    wishes = _wishes(template, kernel)
+    part = user_part(made, wishes, template.entries, _contradict)
+    sieve.leave_out(rule, len(made) - len(part), f"the user asks for {wishes[0]}" if wishes else "")
+    return part
+
+
+def _wishes(template: Template, kernel: Kernel) -> list[Entry]:
+    """What a person says of a kernel's group that a program would decide."""
+    return [entry for entry in user_entries(kernel) if kind_of(entry) in template.decided]
+
+
 def user_check(template: Template, kernel: Kernel) -> PruningRule:
     """Programs that ask for something else than the user's own entries do.  kernel: of the group under its recipe."""
-    wishes = [entry for entry in user_entries(kernel) if kind_of(entry) in template.decided]
+    wishes = _wishes(template, kernel)
 
     def why_broken(program: Program) -> str:
         pairs = ((wish, entry) for wish in wishes for entry in template.entries(program))

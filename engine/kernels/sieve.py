@@ -30,6 +30,12 @@ class Sieve:
         self._counts = {rule.name: 0 for rule in rules}
         self._examples: dict[str, str] = {}
 
+    def leave_out(self, rule: Named, count: int, example: str) -> None:
+        """Count programs that are known to break a rule, so that none of them is asked."""
+        self._counts[rule.name] += count
+        if count:
+            self._examples.setdefault(rule.name, example)
+
     def passes(self, program: Program) -> bool:
         """Whether a program keeps all rules; one that does not counts for the rule that `broken` names."""
         found = self._broken(program)
@@ -37,8 +43,7 @@ class Sieve:
             return True
         rule, how = found
         self._counts[rule.name] += 1
-        if rule.name not in self._examples:
-            self._examples[rule.name] = f"{program}: {how}"
+        self._examples.setdefault(rule.name, f"{program}: {how}")
         return False
 
     def funnel(self, left: Iterable[Program]) -> Funnel:

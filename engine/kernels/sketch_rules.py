@@ -46,31 +46,50 @@ class Sketch:
 
     mapping: str
     dimensions: Mapping[str, tuple[Value, ...]]
+    combinations: Mapping[tuple[str, ...], tuple[tuple[Value, ...], ...]] = field(default_factory=dict)
+    """Dimensions that take some of their choices together, and which; all others take any."""
 
     def __len__(self) -> int:
-        return math.prod(map(len, self.dimensions.values()))
+        return math.prod(len(choices) for _, choices in self._axes())
+
+    def __contains__(self, program: Program) -> bool:
+        if program.mapping != self.mapping or [name for name, _ in program.values] != list(self.dimensions):
+            return False
+        chosen = dict(program.values)
+        return all(tuple(chosen[name] for name in names) in choices for names, choices in self._axes())
 
     def points(self) -> Iterator[Program]:
         """Every combination once."""
-        names = tuple(self.dimensions)
-        for values in itertools.product(*self.dimensions.values()):
-            yield Program(self.mapping, tuple(zip(names, values, strict=True)))
+        axes = self._axes()
+        for values in itertools.product(*(choices for _, choices in axes)):
+            yield self._program(dict(zip((names for names, _ in axes), values, strict=True)))
 
     def point(self, number: int) -> Program:
         """The combination that `points` has at a place, without those before it."""
-        values: list[tuple[str, Value]] = []
-        for name, choices in reversed(list(self.dimensions.items())):
+        found: dict[tuple[str, ...], tuple[Value, ...]] = {}
+        for names, choices in reversed(self._axes()):
             number, at = divmod(number, len(choices))
-            values.append((name, choices[at]))
-        return Program(self.mapping, tuple(reversed(values)))
+            found[names] = choices[at]
+        return self._program(found)
 
     def neighbours(self, program: Program) -> Iterator[Program]:
-        """The programs that differ from one in the value of a single dimension."""
-        values = program.values
-        for at, (name, value) in enumerate(values):
-            for other in self.dimensions[name]:
-                if other != value:
-                    yield Program(self.mapping, (*values[:at], (name, other), *values[at + 1 :]))
+        """The programs that differ from one in a single dimension, or in those that are chosen together."""
+        chosen = dict(program.values)
+        now = {names: tuple(chosen[name] for name in names) for names, _ in self._axes()}
+        for names, choices in self._axes():
+            for other in choices:
+                if other != now[names]:
+                    yield self._program({**now, names: other})
+
+    def _axes(self) -> list[tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]]:
+        """Dimensions that are chosen together, a single one mostly, and what they may take."""
+        of_many = {name for names in self.combinations for name in names}
+        single = [((n,), tuple((v,) for v in found)) for n, found in self.dimensions.items() if n not in of_many]
+        return [*self.combinations.items(), *single]
+
+    def _program(self, chosen: Mapping[tuple[str, ...], tuple[Value, ...]]) -> Program:
+        values = {name: value for names, of in chosen.items() for name, value in zip(names, of, strict=True)}
+        return Program(self.mapping, tuple((name, values[name]) for name in self.dimensions))
 
 
 @dataclass(frozen=True, slots=True)

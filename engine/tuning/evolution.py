@@ -1,7 +1,9 @@
 """Evolutionary search: populations evolve under a learned cost model, and few programs of them are run.
 
 Ansor's search with GTA's parameters: part of each population descends from the best programs tried, children mutate
-one dimension or cross two parents, and a few proposals are random.  LightGBM ranks programs by their features (where
+one dimension or cross two parents, and a few proposals are random.  Where a task has no more programs than a population
+and its children, all of them are ranked in place of breeding: of a space that is a sample, those that were looked at
+and the neighbours of the best tried.  LightGBM ranks programs by their features (where
 the extra `learned` is not installed, a linear model of log time does); before there are enough results, the modelled
 times rank them.
 """
@@ -116,7 +118,7 @@ class Evolution:
         for parent in tried[np.argsort(times, kind="stable")[:PARENTS]]:
             candidates.neighbours(int(parent))  # so that those join which were not looked at
         seen = np.flatnonzero(candidates.is_open)
-        if len(candidates.programs) > POPULATION * GENERATIONS:  # else breeding would only miss some of them
+        if len(candidates.programs) > POPULATION * GENERATIONS:  # else breeding would miss some of them
             population = self._first()
             bred = [population]
             for _ in range(GENERATIONS):

@@ -116,17 +116,20 @@ def _tasks(group: FusionGroup, kernel: Kernel) -> tuple[tuple[Task, ...], tuple[
 
 
 def _nothing_left(group: FusionGroup, tasks: Sequence[Task]) -> Unsupported:
-    total = sum(task.funnel.total for task in tasks)
-    worst = max((_most_dropped(task) for task in tasks), key=lambda dropped: dropped.count)
-    reason = f"no program is left of {total:,}: {worst.rule} drops {worst.count:,}"
+    reason, worst = _what_drops(tasks)
     return Unsupported("tune", group.name, reason, worst.example)
 
 
 def _dropped_most(task: Task) -> str:
-    worst = _most_dropped(task)
-    return f"no program is left of {task.funnel.total:,}: {worst.rule} drops {worst.count:,} ({worst.example})"
+    reason, worst = _what_drops((task,))
+    return f"{reason} ({worst.example})"
 
 
-def _most_dropped(task: Task) -> Dropped:
-    """What the rule that drops most says; programs that were not looked at broke none."""
-    return max((d for d in task.funnel.dropped if d.rule != UNSEEN), key=lambda dropped: dropped.count)
+def _what_drops(tasks: Sequence[Task]) -> tuple[str, Dropped]:
+    """Which rule leaves no program of some tasks, and what it says; programs that were not looked at broke none."""
+    total = sum(task.funnel.total for task in tasks)
+    every = [dropped for task in tasks for dropped in task.funnel.dropped]
+    seen = total - sum(dropped.count for dropped in every if dropped.rule == UNSEEN)
+    worst = max((one for one in every if one.rule != UNSEEN), key=lambda dropped: dropped.count)
+    of = f"{total:,}" if seen == total else f"{seen:,} that were looked at, of {total:,}"
+    return f"no program is left of {of}: {worst.rule} drops {worst.count:,}", worst

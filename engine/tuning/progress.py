@@ -28,6 +28,7 @@ class TaskProgress:
     best: float = math.inf
     attempts: int = 0
     is_exhausted: bool = False
+    """Whether its strategy had no program left when it was asked last, and no result came since that may bring more."""
 
 
 @dataclass(slots=True)
@@ -103,6 +104,8 @@ class Progress:
             task.attempts += 1
             task.best = min(task.best, attempt.microseconds or math.inf)
             task.strategy.learn([(program_of(attempt), attempt.microseconds)])
+            # Neighbours of what was tried may join, where not all of a space was looked at.
+            task.is_exhausted = task.is_exhausted and task.task.unseen is None
 
     def replay(self, attempts: Sequence[Attempt], rounds: Sequence[Round]) -> None:
         """Take what earlier processes tried and decided; what is of other groups is left out."""

@@ -79,7 +79,7 @@ class Rounds:
             if program is not None:
                 one.under_way += 1
                 return one, task, program
-            # The strategy has no program left: its other trials of this round are dropped, not redistributed.
+            # The strategy has no program left for now: its other trials of this round are dropped, not redistributed.
             task.is_exhausted = True
             one.queue = deque(name for name in one.queue if not one.progress.tasks[name].is_exhausted)
             if one.is_over and not one.tried:
@@ -90,7 +90,8 @@ class Rounds:
     def why_none(self) -> str:
         """Why nothing more is proposed though there are trials to spend."""
         if all(one.subgraph().is_exhausted for one in self._progress.values()):
-            return "every program was tried"
+            is_whole = all(task.task.unseen is None for one in self._progress.values() for task in one.tasks.values())
+            return "every program was tried" if is_whole else "every program that was looked at was tried"
         return f"no group gained anything in its last {self._limits.patience} rounds"
 
     def _open_round(self, left: int) -> OpenRound | None:

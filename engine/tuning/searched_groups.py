@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from engine.execution.nodes import PREDICTED
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.large_spaces import UNSEEN
 from engine.kernels.space import Dropped, Task
 from engine.recipe import Recipe
 from engine.records.nodes import RefusedRecord, TaskRecord
@@ -111,9 +112,10 @@ def _restrict(task: Task, names: Set[str]) -> Task:
     """A task with the programs whose text is among `names`; what goes is counted as a rule's."""
     listed = tuple(program for program in task.programs if str(program) in names)
     named = filter(None, map(task.program_named, sorted(names - set(map(str, listed)))))
-    left = (*listed, *(program for program in named if task.time_of_unseen(program) is not None))
+    joined = tuple(program for program in named if task.time_of_unseen(program) is not None)
     gone = Dropped("recorded", "only what was run can be replayed", len(task.programs) - len(listed), "")
-    funnel = replace(task.funnel, left=left, dropped=(*task.funnel.dropped, gone))
+    before = (replace(d, count=d.count - len(joined)) if d.rule == UNSEEN else d for d in task.funnel.dropped)
+    funnel = replace(task.funnel, left=(*listed, *joined), dropped=(*before, gone))
     return replace(task, funnel=funnel, unseen=None)
 
 

@@ -74,12 +74,12 @@ def exhaustive(space: ProgramSpace, rng: random.Random) -> Strategy:
 
 
 def at_random(space: ProgramSpace, rng: random.Random) -> Strategy:
-    """Every program in random order."""
+    """Every program that the space has looked at, in random order."""
     return Ordered(rng.sample(space.programs, len(space.programs)))
 
 
 def by_model(space: ProgramSpace, rng: random.Random) -> Strategy:
-    """Every program by modelled time, fastest first; of equal times those of the fewest accesses."""
+    """The same by modelled time, fastest first; of equal times those of the fewest accesses."""
     alike = itertools.groupby(sorted(space.programs, key=space.rank), key=space.rank)
     return Ordered(program for _, group in alike for program in _by_accesses(space, list(group)))
 

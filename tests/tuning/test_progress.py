@@ -12,6 +12,8 @@ import pytest
 from engine.kernels.space import Funnel, Program, Task
 from engine.records.nodes import FAILED, NEW, Attempt
 from engine.tuning.progress import Progress, TaskProgress, allot, costs_trial
+from engine.tuning.rounds import Rounds
+from engine.tuning.settings import SearchLimits
 from engine.tuning.strategy import exhaustive
 from tests.tuning.runs import known
 
@@ -63,6 +65,20 @@ def test_mappings_without_programs_left_get_none() -> None:
     one = progress({"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 6.0})
     one.tasks["a"].is_exhausted = True
     assert set(allot(one, 4, random.Random(0)).tasks) == {"b"}
+
+
+@pytest.mark.parametrize("is_sampled", [False, True])
+def test_a_result_brings_more_programs_only_where_not_all_were_looked_at(is_sampled: bool) -> None:
+    """Their neighbours may join.  So what is tried does not depend on how many are under way at once."""
+    one = progress({"a": 1.0})
+    unseen = (lambda program: None) if is_sampled else None
+    one.tasks["a"].task = replace(one.tasks["a"].task, unseen=unseen)
+    one.tasks["a"].is_exhausted = True
+    assert one.subgraph().is_exhausted
+    rounds = Rounds({"matmul_0": one}, SearchLimits(), random.Random(0))
+    assert rounds.why_none == f"every program {'that was looked at ' if is_sampled else ''}was tried"
+    one.take(timed(1, 8.0))
+    assert one.subgraph().is_exhausted != is_sampled
 
 
 def test_the_winner_is_the_fastest_that_is_not_wrong() -> None:

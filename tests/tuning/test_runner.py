@@ -102,6 +102,8 @@ def test_measured_trials_are_kept_and_replayed_with_their_failures(tmp_path: Pat
     one, replayed = run(tmp_path / "r.db", 50, strategy="exhaustive", runner=ReplayedRunner())
     advised = one.progress[GROUP.name].problem.advised  # its kernel is that of the old recipe
     assert {program_of(a) for a in replayed} == {advised, *(program_of(a) for a in (*attempts, *broken))}
+    funnels = [task.funnel for task in one.progress[GROUP.name].problem.tasks]
+    assert all(funnel.total == len(funnel.left) + sum(d.count for d in funnel.dropped) for funnel in funnels)
     assert sum(a.state == FAILED for a in replayed) == 6 and one.why_ended == "every program was tried"
     with RecordStore(tmp_path / "r.db") as store:
         assert store.counts() == {MEASURED: (5, {"crash": 6})}

@@ -23,7 +23,7 @@ from engine.kernels.gemm.tiles import MOST_CORE_STAGES, MOST_STAGES, SLICES, SPL
 from engine.kernels.gemm.work import work
 from engine.kernels.large_spaces import programs_of, unseen_of
 from engine.kernels.nodes import Kernel
-from engine.kernels.prune import PruningRule, first, most_promised, promising, user_check
+from engine.kernels.prune import PruningRule, first, left_by_user, most_promised, promising, user_check
 from engine.kernels.sieve import Named, Sieve
 from engine.kernels.sketch_rules import (
     CACHE_READ,
@@ -222,15 +222,16 @@ def task_of(template: GemmTemplate, kernel: Kernel) -> Task:
 def task_of_programs(
     template: GemmTemplate, made: Sketch, kernel: Kernel, applied: tuple[Applied, ...] = ()
 ) -> Task:
-    """The same of other programs of the mapping.  applied: the rules that opened them."""
-    now = template.program_of(kernel)
-    sieve = _sieve(template, (user_check(template, kernel),))
-    funnel, times = programs_of(made, sieve, template.rank, now)
+    """The programs of a sketch of one mapping, pruned as `task_of` does.  applied: the rules that opened them."""
+    now, of_user = template.program_of(kernel), user_check(template, kernel)
+    sieve = _sieve(template, (of_user,))
+    part = left_by_user(made, template, kernel, of_user, sieve)
+    funnel, times = programs_of(part, sieve, template.rank, now)
     most = math.inf
     if min(template.problem.widths) * template.problem.element_bytes >= SMALLEST_COPY:
         most = most_promised(times.values())
         funnel = promising(funnel, times, () if now is None else (now,))
-    unseen = unseen_of(made, sieve, template.rank, most)
+    unseen = unseen_of(part, sieve, template.rank, most)
     return Task(template.name, made.dimensions, funnel, applied, template, times, unseen)
 
 
