@@ -47,8 +47,8 @@ class Checked:
 
     @property
     def extent(self) -> str:
-        """What was run, with its orders of threads and copies: "source and ptx, late and early"."""
-        return f"{' and '.join(self.levels) or 'source'}, {' and '.join(ORDERS[: self.orders])}"
+        """What was run, with its orders of threads and copies if it has any: "source and ptx, late and early", "native"."""
+        return ", ".join(filter(None, (" and ".join(self.levels) or "source", " and ".join(ORDERS[: self.orders]))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,8 @@ def test_figures_reach_every_step_with_the_advice() -> None:
         ({"source": "pass", "ptx": "unsupported: foo"}, "source, late and early"),
     ):
         assert Checked.of(replace(check, levels=outcomes)).extent == words
+    on_cpu = replace(check, levels={"native": "pass"}, orders=())
+    assert Checked.of(on_cpu).extent == "native", "kernels for a CPU have no orders"
 
 
 def test_another_machine_knows_no_figures_of_this_one() -> None:

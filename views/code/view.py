@@ -190,5 +190,5 @@ def _compiled_text(figures: CompiledDoc) -> str:
 
 
 def _check_chip(check: Check) -> str:
-    blocks = f"{check.blocks_run:,} of {check.blocks_total:,} blocks"
+    blocks = f"{check.blocks_run:,} of {plural(check.blocks_total, 'block')}"
     return f"✓ checked, {blocks}" if check.status == "pass" else f"✕ {check.status}, {blocks}"
