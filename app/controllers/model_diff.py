@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject
@@ -23,11 +24,12 @@ from views.overview import Overview, overview
 class ModelDiffController(QObject):
     """One comparison at a time, in a window that does not stop the other."""
 
-    def __init__(self, parent: QWidget, workspace: Workspace) -> None:
+    def __init__(self, parent: QWidget, workspace: Workspace, name: Callable[[], str]) -> None:
+        """name: of what is open."""
         super().__init__(parent)
         self.view = ModelDiffView()
         self.window = CompareWindow(parent, "Compare models", self.view, (1180, 760))
-        self._workspace = workspace
+        self._workspace, self._name = workspace, name
         self._background = Background()
         self._asked = ""
         workspace.model_changed.connect(self.window.close)
@@ -63,7 +65,7 @@ class ModelDiffController(QObject):
             mine = self._workspace.overview
             if path == self._asked and mine is not None:
                 document, theirs = found
-                titles = Path(self._workspace.opened.path).name, Path(path).name
+                titles = self._name(), Path(path).name
                 self.view.show_difference(titles, (mine, theirs), document.difference)
 
         pending = Pending(

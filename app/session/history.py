@@ -47,7 +47,7 @@ class Checked:
 
     @property
     def extent(self) -> str:
-        """What was run, with its orders of threads and copies if it has any: "source and ptx, late and early", "native"."""
+        """What was run, with its orders of threads and copies if any: "source and ptx, late and early", "native"."""
         return ", ".join(filter(None, (" and ".join(self.levels) or "source", " and ".join(ORDERS[: self.orders]))))
 
 

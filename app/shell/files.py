@@ -56,10 +56,10 @@ class FileActions(QObject):
     @property
     def title(self) -> str:
         """The document's name, with a star where there are unsaved edits; "" while nothing is open."""
-        return f"{self._name}{'*' if self._document.is_modified else ''}" if self._name else ""
+        return f"{self.name}{'*' if self._document.is_modified else ''}" if self.name else ""
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         """The name of what is open, or ""."""
         model = self._document.workspace.model
         return "" if model is None else Path(self._document.path or model.path).name or model.name
@@ -74,7 +74,7 @@ class FileActions(QObject):
             then()
             return
         buttons = QMessageBox.StandardButton
-        box = QMessageBox(self._window, text=f"Save {plural(self._document.edits, 'edit')} of {self._name}?")
+        box = QMessageBox(self._window, text=f"Save {plural(self._document.edits, 'edit')} of {self.name}?")
         box.setIcon(QMessageBox.Icon.Question)
         box.setInformativeText("What is not saved is lost.")
         box.setStandardButtons(buttons.Save | buttons.Discard | buttons.Cancel)

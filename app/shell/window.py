@@ -31,6 +31,7 @@ from app.shell.preferences import bind_keys, preferred_map
 from app.shell.search import SearchBox
 from app.shell.window_frame import MenuBar, Segments, StatusBar
 from app.shell.wiring import Panels, Wiring
+from views.diff.window import FRAME
 from views.format import duration
 from views.icons import icon
 from views.notice import Notice
@@ -47,8 +48,6 @@ SMALLEST = (1024, 640)
 """Pixels of the window in which every panel is still of use."""
 USUAL = (1440, 900)
 """Pixels of the window at the first start, where the screen has room for them."""
-FRAME = 40
-"""Pixels that a desktop may put above a window; how many is known only once it is shown."""
 SHORT = 132
 """Pixels in which one can tell what the graph is coloured by."""
 LAYOUT_VERSION = 4
@@ -75,7 +74,7 @@ class Window(QMainWindow):
         self.wiring.tuning.applying.tied.connect(self.undo_stack.tie)
         self.diff = DiffController(self, workspace)
         self.history.compare_requested.connect(self.diff.compare)
-        self.model_diff = ModelDiffController(self, workspace)
+        self.model_diff = ModelDiffController(self, workspace, lambda: self.files.name)
         self.files.other_chosen.connect(self.model_diff.compare)
         self.docks: dict[str, Dock] = {name: Dock(panel) for name, panel in self.panels.by_name().items()}
         shown = {info.action: self.docks[info.name].toggleViewAction() for info in PANELS}

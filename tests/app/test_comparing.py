@@ -82,8 +82,9 @@ def test_gains_have_a_sign_and_an_origin() -> None:
         FigureDoc("occupancy", "%", 50.0, 100.0, "predicted", False),
         FigureDoc("blocks", "", 4.0, 2.0, "compiled", True),
         FigureDoc("time", "µs", None, 3.0, "measured", True),
+        FigureDoc("time", "µs", 1.0, 14.99, "measured", True),
     ]
-    assert [change(each) for each in figures] == ["▼ 25.0 %", "", "", ""]
+    assert [change(each) for each in figures] == ["▼ 25.0 %", "", "", "", "▲ 1,399 %"]
     assert [(row.key, len(row.children)) for row in figure_rows(figures)] == [
-        ("predicted", 2), ("compiled", 1), ("measured", 1),
+        ("predicted", 2), ("compiled", 1), ("measured", 2),
     ]  # fmt: skip

@@ -42,7 +42,12 @@ def test_edits_that_no_file_holds_are_compared(make: Callable[..., Window], qtbo
     (row,) = difference.groups
     assert row.microseconds == (now.total.microseconds, before.total.microseconds)
     assert row.entries == ("- user: S0, S2 @ innermost: mark lane 64",)
-    assert window.model_diff.view.a.scene.look.changes == {f"{GROUP}#0": CHANGED}
+    view, shown = window.model_diff.view, window.model_diff.window
+    assert view.a.scene.look.changes == {f"{GROUP}#0": CHANGED}
+    assert "    predicted time " in view.figures.text()
+    assert view.a.title.text().startswith("before.loom  "), "what is open"
+    screen = shown.screen().availableSize()
+    assert shown.width() <= screen.width() and shown.height() < screen.height()
     settle(window, qtbot, LONG)
     assert window.workspace.legal_kernel(GROUP) is not None, "what is open stays open"
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSplitter, QVBoxLayout, QWidget
 
 from engine.documents.difference import GroupChange, ModelDiffDoc, OperatorChange
 from engine.documents.exploration import FigureDoc
-from views.diff.figures import change
+from views.diff.figures import TIMES, change
 from views.format import duration, plural, with_unit
 from views.graph.badges import paint_change
 from views.graph.canvas import Canvas
@@ -157,13 +157,14 @@ def _cells(row: TreeRow) -> dict[str, Cell]:
 
 
 def _figure_text(each: FigureDoc) -> str:
-    """ "time 21.3 µs → 18.4 µs ▼ 13.6 %", a figure that is equal only once."""
+    """ "predicted time 21.3 µs → 18.4 µs ▼ 13.6 %", a figure that is equal only once."""
     if each.a is None or each.b is None:
         return ""
+    name = f"{each.origin} {each.name}" if each.origin in TIMES else each.name
     texts = [with_unit(value, each.unit) for value in (each.a, each.b)]
     if each.a == each.b:
-        return f"{each.name} {texts[0]}"
-    return f"{each.name} {texts[0]} → {texts[1]} {change(each)}"
+        return f"{name} {texts[0]}"
+    return f"{name} {texts[0]} → {texts[1]} {change(each)}"
 
 
 def _paint(painter: ThemedPainter, row: TreeRow, state: RowState) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from views.panel import Panel
+
+FRAME = 40
+"""Pixels that a desktop may put above a window; how many is known only once it is shown."""
 
 
 class CompareWindow(QWidget):
@@ -15,7 +18,8 @@ class CompareWindow(QWidget):
     def __init__(self, parent: QWidget, title: str, view: Panel, size: tuple[int, int]) -> None:
         super().__init__(parent, Qt.WindowType.Window)
         self.setWindowTitle(f"{title} — Loomscope")
-        self.resize(*size)
+        room = self.screen().availableSize() - QSize(0, FRAME)
+        self.resize(QSize(*size).boundedTo(room))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)

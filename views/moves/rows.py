@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QRectF
 
 from engine.documents.exploration import MoveDoc, MovesDoc
-from views.format import duration
+from views.format import duration, percent
 from views.rows import RowState, TreeRow
 from views.shapes import gain_tint, paint_time
 from views.tables import Cell
@@ -62,10 +62,7 @@ def move_cells(row: TreeRow) -> dict[str, Cell]:
 
 def gain_text(gain: float) -> str:
     """A gain with its sign: "▼ 6.0 %" saves time, "▲ 1.1 %" costs time, "0.0 %" changes nothing."""
-    size = abs(gain) * 100
-    if size < 0.05:
-        return "0.0 %"
-    return f"{'▼' if gain > 0 else '▲'} {size:.1f} %" if size < 99.95 else f"{'▼' if gain > 0 else '▲'} {size:.0f} %"
+    return f"{'▼' if gain > 0 else '▲'} {percent(abs(gain))}" if abs(gain) >= 0.0005 else "0.0 %"
 
 
 def tip(move: MoveDoc) -> str:
