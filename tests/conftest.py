@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 
 import pytest
 
@@ -50,11 +51,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_all_but_few(items: list[pytest.Item]) -> None:
-    """Evenly spread cases stay in the normal run, and stand for the others in that of the sentinels."""
+    """Chosen cases stay in the normal run, and stand for the others in that of the sentinels."""
     marker = items[0].get_closest_marker("few")
     assert marker is not None
-    normal = min(marker.args[0], len(items))
-    kept = {len(items) * place // normal for place in range(normal)}
-    for place, item in enumerate(items):
-        if place not in kept:
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    kept = _spread(quick, marker.args[0])
+    for item in quick:
+        if item not in kept:
             item.add_marker(pytest.mark.slow(sentinel=False))
+
+
+def _spread(items: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """Cases in which every value of every parameter is met first: an even stride may meet one of a grid's values alone.
+    """
+    left = random.Random(items[0].nodeid.partition("[")[0]).sample(items, len(items)) if items else []
+    kept: list[pytest.Item] = []
+    met: set[tuple[str, int]] = set()
+    while left and len(kept) < count:
+        best = max(left, key=lambda item: len(_values(item) - met))
+        left.remove(best)
+        kept.append(best)
+        met |= _values(best)
+    return kept
+
+
+def _values(item: pytest.Item) -> set[tuple[str, int]]:
+    """The parameters of a case, each with the place of its value."""
+    found = getattr(item, "callspec", None)
+    return set(found.indices.items()) if found else set()

@@ -40,7 +40,6 @@ def test_every_kernel_of_bert_passes(name: str) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(2)
 @needs_shared
 @pytest.mark.parametrize("path", sentinels(AKG, 5), ids=lambda p: p.stem[:60])
 def test_every_published_operator_passes(path: Path) -> None:

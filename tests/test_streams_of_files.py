@@ -86,7 +86,6 @@ def test_one_stream_is_not_two_files(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("data", "says"), [(b"", b"is empty"), (b"junk", b"ONNX"), (b"{}", b"AKG")])
 def test_what_is_no_model_is_told(data: bytes, says: bytes) -> None:
     done = piped(data, "inspect", "-")

@@ -63,7 +63,6 @@ def dragged(window: Window, qtbot: object, operator: str, points: list[QPointF])
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["bert_base_b1_s128.onnx", "lstm_cell_unrolled_b8_s20.onnx"], ids=["BERT", "RNN"])
 def test_a_drag_over_a_real_graph_tells_legality_and_change(
     name: str, make: Callable[..., Window], qtbot: object

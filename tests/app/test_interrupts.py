@@ -67,7 +67,6 @@ def test_the_worker_lives_until_its_window_ends_it() -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @signals
 def test_a_window_that_is_interrupted_while_it_starts_ends_without_a_word(number: signal.Signals) -> None:
     """At the moment at which an exception would be worst: while Qt is imported."""

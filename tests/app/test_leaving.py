@@ -107,7 +107,6 @@ def test_without_edits_nobody_is_asked(window: Window, qtbot: object) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("atomic", [False, True], ids=["in place", "by renaming"])
 def test_a_changed_file_is_noticed_and_read_again_with_selection_and_edits(
     make: Callable[..., Window], qtbot: object, tmp_path: Path, atomic: bool

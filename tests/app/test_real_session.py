@@ -148,7 +148,6 @@ def test_a_path_is_relative_to_where_the_program_was_started(monkeypatch: pytest
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -128,7 +128,6 @@ def test_a_row_is_taken_again_for_a_system_that_it_lacks(tmp_path: Path) -> None
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("body", ["time.sleep(60)", "os.abort()"])
 def test_a_peer_that_hangs_or_crashes_is_left_out_and_the_rest_goes_on(body: str) -> None:
     bad = worker(f"""

@@ -103,7 +103,6 @@ def check(path: Path) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_kernel_of_a_small_model_has_one_time(name: str) -> None:
     check(ROOT / "resources" / "models" / f"{name}.onnx")

@@ -97,7 +97,6 @@ def moments(verb: str) -> list[float]:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("verb", VERBS)

@@ -289,7 +289,6 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("variable", ["LOOMSCOPE_CACHE", "TMPDIR"])
 def test_a_disk_of_forty_kilobytes(variable: str, kept: Path, tiny_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

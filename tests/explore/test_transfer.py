@@ -27,7 +27,6 @@ def microseconds(plan: engine.FusionPlan, recipe: Recipe | None = None) -> float
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("row", [SMALL, LARGE])
 def test_what_is_taken_is_no_slower_and_right(tuned: Recipe, row: str) -> None:

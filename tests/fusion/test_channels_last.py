@@ -52,7 +52,6 @@ CHAIN_WEIGHTS = ((64, 3, 3, 3), (48, 64, 3, 3), (16, 48, 1, 1))
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

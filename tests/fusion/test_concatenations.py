@@ -129,7 +129,6 @@ def reads_what_is_not_there(plan: FusionPlan) -> list[str]:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_launch_reads_only_what_is_complete(policy: str, tmp_path: Path) -> None:
     for seed in range(40):

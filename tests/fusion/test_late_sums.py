@@ -43,7 +43,6 @@ def test_sums_of_other_sizes_do_not_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.skipif(not TRAINING.is_file(), reason=f"{TRAINING} is absent: the real graphs are not shipped")
 @pytest.mark.parametrize(("target", "launches"), [("h100", 52), ("a100", 53)])
 def test_a_training_step(target: str, launches: int) -> None:

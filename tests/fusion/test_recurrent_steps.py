@@ -35,7 +35,6 @@ def microseconds(plan: engine.FusionPlan) -> float:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("kind", GATES)
 def test_small_steps_share_launches(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,6 @@ def test_a_program_computes_what_pytorch_computed(name: str) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("name", ["attention_core", "layers", "sized"])
 def test_kernels_of_a_program_pass(name: str) -> None:

@@ -125,7 +125,6 @@ def test_products_of_codes_are_predicted_faster_than_those_of_halves(layer: str,
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.parametrize("layer", ["product", "convolution of one image"])
 def test_the_work_is_what_is_counted(layer: str, tmp_path: Path) -> None:

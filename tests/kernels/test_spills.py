@@ -82,7 +82,6 @@ def test_blocks_are_asked_for_where_they_leave_what_a_thread_needs(grid: int, ne
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is absent: the real graphs are not shipped")
 @needs_nvrtc
 @pytest.mark.parametrize(("export", "target", "group", "most"), [

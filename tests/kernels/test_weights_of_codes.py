@@ -220,7 +220,6 @@ def test_the_work_is_what_is_counted(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize(("rows", "groups"), [(16, 1), (4096, 1), (16384, 2)])
 def test_the_estimate_says_whether_weights_are_taken_apart_once_or_by_every_block(
     rows: int, groups: int, tmp_path: Path

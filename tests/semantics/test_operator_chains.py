@@ -13,8 +13,8 @@ from engine.tensor.operators import RULES
 from tests.semantics.operator_chains import OperatorChain, kinds
 from tests.support.needs import needs_compiler, needs_nvrtc
 
-NORMAL = 200
-"""Graphs in the normal run."""
+SHORT, LONG = 200, 2000
+"""Graphs of up to two operators, and of up to four, which are slow."""
 
 
 @pytest.mark.few(80)
@@ -22,10 +22,9 @@ NORMAL = 200
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("seed", "most"),
-    [*((seed, 2) for seed in range(NORMAL)), *(pytest.param(seed, 4, marks=pytest.mark.slow) for seed in range(2000))],
+    [*((seed, 2) for seed in range(SHORT)), *(pytest.param(seed, 4, marks=pytest.mark.slow) for seed in range(LONG))],
 )
 def test_kernels_compile_and_are_right(seed: int, most: int, tmp_path: Path) -> None:
-    """Two operators a graph in the normal run, up to four in the slow one."""
     chain = OperatorChain(seed, most)
     plan = engine.fuse(engine.load(chain.write(tmp_path / "chain.onnx")))
     assert not plan.unsupported, f"{plan.unsupported}\n{chain}"
@@ -43,4 +42,4 @@ def test_kernels_compile_and_are_right(seed: int, most: int, tmp_path: Path) -> 
 def test_the_graphs_are_over_nearly_all_operators() -> None:
     """What reads floats and stands among the cases of opset 13 and later."""
     ours = {name.removeprefix("onnx.") for name in RULES if name.startswith("onnx.")}
-    assert len(kinds([OperatorChain(seed, most=2) for seed in range(NORMAL)]) & ours) >= 80
+    assert len(kinds([OperatorChain(seed, most=2) for seed in range(SHORT)]) & ours) >= 80

@@ -119,7 +119,6 @@ class Started:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_with_all_it_found(number: signal.Signals, tmp_path: Path) -> None:
     started = Started(tmp_path / "r.db", "-o", str(tmp_path / "best.json"), "--json")

@@ -71,7 +71,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[object, float | None
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @pytest.mark.parametrize("always", [False, True])
 def test_a_process_that_dies_costs_at_most_its_own_program(
     always: bool, alone: dict[object, float | None], tmp_path: Path

@@ -30,7 +30,6 @@ FILES = (
 @pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
-@pytest.mark.few(1)
 @pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is not here")
 @pytest.mark.parametrize("file", FILES)
 def test_every_kernel_passes_as_text_and_as_compiled(file: str) -> None:

@@ -64,7 +64,6 @@ def clean(model: Path) -> ModelCheck:
 
 @pytest.mark.slow(sentinel=True)
 @needs_compiler
-@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_of_one_kernel_is_seen_at_the_outputs(fault: ModelFault, monkeypatch: pytest.MonkeyPatch) -> None:
     if not fault.model.is_file():

@@ -29,7 +29,6 @@ def by_runtime(path: Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.slow(sentinel=True)
-@pytest.mark.few(1)
 @needs_compiler
 @pytest.mark.skipif(not EXPORTS.is_dir(), reason=f"{EXPORTS} is not here")
 @pytest.mark.parametrize("model", MODELS)
