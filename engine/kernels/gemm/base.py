@@ -325,5 +325,7 @@ class GemmLowering:
         # what more than two blocks that share a depth know of each other, of which it spills 8 bytes else; of two
         # blocks it is the other way round.
         is_pair = parts > 2 and sums >= FULL and 2 * tile.threads <= PAIR
-        is_lean = parts == 1 and sums == FEW and self.has_whole_copies and not window_axes(self.statement)
+        # Two products in one main loop have addresses for more than 96 registers.
+        is_plain = self.sibling is None and not window_axes(self.statement)
+        is_lean = parts == 1 and sums == FEW and self.has_whole_copies and is_plain
         return replace(tile, together=1 if is_crowded else 2 if is_pair else LEAN // tile.threads if is_lean else 0)
