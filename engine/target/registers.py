@@ -39,6 +39,8 @@ GEMM_ERROR = 0.1
 REDUCTION_RESERVE, STITCHED_RESERVE = 32, 40
 """Registers for anything but elements of rows.  More than the bases, as a spill costs more than reading an element
 again: no kernel of the tests spills with them (NVRTC 13.0)."""
+COLUMN_RESERVE = 4
+"""Further ones where the elements of a thread lie in several rows."""
 HELD_ELEMENTS = 64
 """Elements of rows that a thread keeps from one pass to another; twice as many still fit without spills, but leave room
 for fewer blocks (NVRTC 13.0)."""

@@ -42,7 +42,7 @@ def compiled(case: Attention, folder: Path, *lines: str) -> engine.Kernel:
     numerics = TF32 if case.dtype == "tf32" else None
     if case.mask == "lowest":
         # A row masked throughout: as the graph says, its scores all become the lowest number; in float32 they differ.
-        numerics = {"arithmetic": "faithful"}
+        numerics = {**(numerics or {}), "arithmetic": "faithful"}
     recipe = engine.default_recipe(group, numerics=numerics)
     if not lines:
         return engine.compile(group, recipe)

@@ -19,7 +19,7 @@ from engine.kernels.gemm.promise import fused_gemm
 from engine.kernels.gemm.work import work
 from engine.kernels.tuned_entries import with_tuned_entries
 from engine.tensorize.intrinsics import INTRINSICS
-from tests.everything.files import files
+from tests.everything.files import SIZES, files
 from tests.kernels.test_row_results import Case, group_of, layer_norm, means_of_planes, softmax_of_floats
 from tests.support.work_fields import AFTERWARDS
 
@@ -58,7 +58,7 @@ def configurations(group: engine.FusionGroup, seed: int, count: int) -> Iterator
 
 
 def products(file: str) -> list[engine.FusionGroup]:
-    plan = engine.fuse(engine.load(file))
+    plan = engine.fuse(engine.load(file, dims=SIZES.get(Path(file).stem)))
     return [group for group in plan.groups if group.kind == "contraction"]
 
 

@@ -272,9 +272,9 @@ FAULTS = {
     "every lane hands over a part": ("if (first_lane) y_sum_parts", "y_sum_parts"),
     "parts of all warps at one place": ("+ thread / 32, y_sum_acc[r]", ", y_sum_acc[r]"),
     "columns past the edge counted": ("(inside ? ((t_value", "(true ? ((t_value"),
-    "a mean over the tile, not the row": ("/ 104.0f);", "/ 128.0f);"),
+    "a mean over the tile, not the row": ("0.00961538462f * y_sum", "0.0078125f * y_sum"),
     "the statistics of the row beside": ("- y_mean[r])", "- y_mean[1 - r])"),
-    "results kept of another column": ("(float(t_value[r * 4 + s][v])", "(float(t_value[r * 4][v])"),
+    "results kept of another column": ("((((t_value[r * 4 + s][v]", "((((t_value[r * 4][v]"),
 }
 TILE = ("all @ i: mark block 16", "all @ i: mark warp 16", "all @ j: mark warp 32")
 

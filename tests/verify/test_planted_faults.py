@@ -91,7 +91,8 @@ FAULTS = (
         r".store<4>(column * \1 + row",
         ("out of bounds", "misaligned", "written twice"), r"\.store<4>",
     ),
-    Fault("tile indices swapped", transpose, r"lane \* 33 \+ row", "row * 33 + lane", ("wrong result",), r"\.store"),
+    Fault("tile indices swapped", transpose, r"row \* 32 \+ \(row / 4\) \* 4 \+ written",
+          "written * 32 + (written / 4) * 4 + row", ("wrong result",), r"\.store"),
     Fault("guard one too wide", odd, r"element < 1905", "element < 1906", ("out of bounds",), r"\.(load|store)"),
     Fault("guard one too narrow", odd, r"element < 1905", "element < 1904", ("not written",), r"\.store"),
     Fault(
@@ -131,7 +132,7 @@ FAULTS = (
     ),
     Fault("one tile left out", matmul, r"tile < 4;", "tile < 3;", ("wrong result",), r"\.store"),
     Fault(
-        "two blocks write one element", softmax, r"= block \* 8 \+", "= block / 2 * 8 +",
+        "two blocks write one element", softmax, r"store<4>\(block \* 512", "store<4>(block / 2 * 512",
         ("written twice",), r"\.store",
     ),
     Fault(

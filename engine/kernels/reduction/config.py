@@ -20,6 +20,7 @@ from engine.kernels.marks import Marks, divisor_of, power_up_to
 from engine.support.errors import Unsupported
 from engine.target.hardware import BLOCK_REGISTERS, MAX_THREADS, VECTOR_BYTES, WARP
 from engine.target.registers import (
+    COLUMN_RESERVE,
     HELD_ELEMENTS,
     MAX_PRIVATE,
     REDUCTION_BASE,
@@ -238,7 +239,8 @@ def _overwritten(program: TensorProgram, nest: Nest) -> frozenset[str]:
 
 def fits_registers(layout: Layout, arrays: int) -> bool:
     """Whether a thread can keep its elements of so many arrays."""
-    of_one, most = layout.chunks * layout.vector, BLOCK_REGISTERS // layout.threads - REDUCTION_RESERVE
+    reserve = REDUCTION_RESERVE + (0 if layout.by_row else COLUMN_RESERVE)
+    of_one, most = layout.chunks * layout.vector, BLOCK_REGISTERS // layout.threads - reserve
     return of_one <= most and of_one * arrays <= HELD_ELEMENTS
 
 
