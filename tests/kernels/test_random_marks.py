@@ -58,6 +58,13 @@ def test_random_marks(tmp_path: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("seed", [337, 420], ids=["one step beside more", "halves that are moved alone"])
+def test_what_was_found_stays_mended(seed: int, tmp_path: Path) -> None:
+    """Statements of one step ran as often as others of more; a launch that only moves elements mixed two types."""
+    assert check_seed(seed, tmp_path)
+
+
+@needs_compiler
 @pytest.mark.slow
 def test_many_random_marks(tmp_path: Path) -> None:
     assert sum(check_seed(seed, tmp_path) for seed in range(8, 480)) >= 500

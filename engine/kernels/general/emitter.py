@@ -44,7 +44,7 @@ class GeneralEmitter(Emitter):
         array = self.program.arrays[access.array]
         mask = self.mask("inside", self._conditions(access.guards, where, at, mask), at, (mask, guard))
         position = self.position(access, where, at, mask)
-        name = self.register(array.name, array.dtype)
+        name = self.register(array.name, array.dtype, (), self.is_raw)
         if self.buffers[array.name].scope == "global":
             self.read_from.add(array.name)
         self.add(Load(Slot(name), array.name, position, 1, mask, access.otherwise, at))

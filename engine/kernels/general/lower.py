@@ -179,7 +179,8 @@ class _GeneralLowering:
                 for part in parts:
                     self._nest(part)
             case NestLoop(dimension, names, body):
-                if dimension.extent == 1:
+                # A loop of one step may still be a thread's: of several statements' at once, of which others have more.
+                if dimension.extent == 1 and dimension not in self.values:
                     self.values[dimension] = Index((), dimension.low)
                 if dimension in self.values:
                     self._nest(body)
@@ -320,7 +321,8 @@ class _GeneralLowering:
         """The value of an element-wise statement, in a register, and in memory where somebody reads it there."""
         emitter, array = self.emitter, statement.write.array
         width = self.config.vector
-        name = emitter.register(array, self.program.arrays[array].dtype, (width,) if width > 1 else ())
+        shape = (width,) if width > 1 else ()
+        name = emitter.register(array, self.program.arrays[array].dtype, shape, emitter.is_raw)
         self.held[statement.name, self.copy] = held = Access(name, (Index.of(LANE_OF_VECTOR),) if width > 1 else ())
         if mask or width > 1:
             emitter.add(Declare(name, None, link))
