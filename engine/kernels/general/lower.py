@@ -320,9 +320,8 @@ class _GeneralLowering:
     def _value(self, statement: Statement, instance: Instance, mask: str | None, link: Line) -> None:
         """The value of an element-wise statement, in a register, and in memory where somebody reads it there."""
         emitter, array = self.emitter, statement.write.array
-        width = self.config.vector
-        shape = (width,) if width > 1 else ()
-        name = emitter.register(array, self.program.arrays[array].dtype, shape, emitter.is_raw)
+        width, dtype = self.config.vector, self.program.arrays[array].dtype
+        name = emitter.register(array, dtype, (width,) if width > 1 else (), emitter.is_raw)
         self.held[statement.name, self.copy] = held = Access(name, (Index.of(LANE_OF_VECTOR),) if width > 1 else ())
         if mask or width > 1:
             emitter.add(Declare(name, None, link))
