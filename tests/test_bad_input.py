@@ -369,7 +369,7 @@ def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("option", [(), ("--json",)])
 def test_a_reader_that_goes_away_ends_it_quietly(option: tuple[str, ...]) -> None:
     read, write = os.pipe()

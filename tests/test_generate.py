@@ -42,6 +42,7 @@ def compiled(text: str, include: Path) -> str:
     return f"{status.name} {log.decode()}" if status != nvrtc.nvrtcResult.NVRTC_SUCCESS else ""
 
 
+@pytest.mark.slow(sentinel=True)
 def test_every_file_compiles_with_the_folders_own_include(manifest: dict[str, Any], folder: Path) -> None:
     files = sorted(path.name for path in folder.glob("*.cu"))
     assert files == sorted(kernel["file"] for kernel in manifest["kernels"])

@@ -95,6 +95,7 @@ def test_manifests_are_compared_figure_by_figure(tmp_path: Path) -> None:
     assert "is no manifest" in refused("compare", str(a), str(b))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_manifests_of_kernels_for_a_cpu_are_compared_too(tmp_path: Path) -> None:
     assert loomscope("generate", SOFTMAX, "-o", str(tmp_path), "--target", "avx2").returncode == 0
     manifest = str(tmp_path / "manifest.json")

@@ -26,6 +26,7 @@ def piped(data: bytes, *arguments: str, **environment: str) -> subprocess.Comple
     )  # fmt: skip
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_model_is_read_from_standard_input_and_a_recipe_written_to_standard_output() -> None:
     done = piped(Path(SOFTMAX).read_bytes(), "recipe", "-", "-o", "-")
     assert done.returncode == 0, done.stderr
@@ -33,7 +34,7 @@ def test_a_model_is_read_from_standard_input_and_a_recipe_written_to_standard_ou
     assert b"standard output: 1 group" in done.stderr
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("verb", "begins"),
     [
@@ -93,6 +94,7 @@ def test_what_is_no_model_is_told(data: bytes, says: bytes) -> None:
     assert done.stderr.startswith(b"standard input")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("no_color", ["", "1"])
 def test_colours_are_left_out_on_demand(no_color: str) -> None:
     forced = {"FORCE_COLOR": "1", **({"NO_COLOR": no_color} if no_color else {})}
@@ -123,6 +125,7 @@ def test_a_shell_completes_verbs_options_and_values(words: str, completed: set[s
     assert set(done.stdout.split()) == completed, done.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("redirection", "code", "says"),
     [

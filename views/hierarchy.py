@@ -126,6 +126,12 @@ def ambiguous_titles(model: ModelDoc) -> frozenset[str]:
     return frozenset(title for title, count in counts.items() if count > 1)
 
 
+def group_title(group: str, model: ModelDoc | None) -> str:
+    """What a group is called in a model; its name where others are called the same, or it is none of the model."""
+    title = next((each.title for each in model.groups if each.name == group), group) if model else group
+    return group if model and title in ambiguous_titles(model) else title
+
+
 def longest_run(names: Sequence[str], scopes: Sequence[str]) -> Repetition | None:
     """The repetition that covers most of `names`; where it could begin at several places, the one along `scopes`."""
     number = {name: index for index, name in enumerate(dict.fromkeys(names))}

@@ -10,6 +10,7 @@ from app.session.workspace import Workspace
 from engine.documents.model import Check, CompiledDoc, ProblemDoc
 from engine.support.serialization import from_json
 from views.format import plural
+from views.hierarchy import group_title
 
 
 def run_check(workspace: Workspace, group: str, say: Callable[[str], object]) -> None:
@@ -19,8 +20,7 @@ def run_check(workspace: Workspace, group: str, say: Callable[[str], object]) ->
     """
     text = workspace.recipe(group)
     arguments = {"group": group, "recipe": text}
-    known = workspace.group(group)
-    title = known.title if known else group
+    title = group_title(group, workspace.model)
 
     def on_compiled(answer: dict[str, object]) -> None:
         workspace.add_figures(group, text or "", from_json(tuple[CompiledDoc, ...], answer["compiled"]))

@@ -74,7 +74,7 @@ class Workspace(QObject):
 
     @property
     def shown(self) -> Overview | None:
-        """What there is to see: the open model, or the graph of one whose kernels are being planned."""
+        """What there is to see: the open model, or the graph of one whose planning goes on, or ended early."""
         return self.overview or self.preview.overview
 
     @property

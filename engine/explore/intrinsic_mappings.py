@@ -10,11 +10,10 @@ from engine.documents.mappings import MappingDoc, MappingsDoc, RefusedDoc
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionGroup
 from engine.fusion.packing import part_groups
-from engine.fusion.shape import is_contraction
 from engine.kernels.advice import mark
 from engine.kernels.family import Setting
 from engine.kernels.gemm.advise import advise_tiles
-from engine.kernels.gemm.mapping_tasks import outer_of, why_no_kernel
+from engine.kernels.gemm.mapping_tasks import loops_around, mapped_sum, why_no_kernel
 from engine.kernels.gemm.outer_loops import outer_entries
 from engine.kernels.gemm.problem import gemm_axes
 from engine.kernels.nodes import Kernel
@@ -29,7 +28,6 @@ from engine.tensorize.abstractions import ABSTRACTIONS
 from engine.tensorize.bind import GemmAxes
 from engine.tensorize.intrinsics import INTRINSICS
 from engine.tensorize.mappings import UNIT, IntrinsicMapping, mappings
-from engine.tensorize.product import products
 
 Checker = Callable[[Kernel], Check]
 
@@ -41,11 +39,9 @@ def group_mappings(group: FusionGroup, recipe: Recipe, check: Checker | None = N
     Raises Unsupported for a CPU.
     """
     refuse_cpu(group.name, recipe.target)
-    sums = [s for s in group.program.statements if s.reduction is not None]
-    anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
-    forms = products(anchor, group.program.arrays) if anchor else "no statement of the group is a sum"
-    if anchor is None or isinstance(forms, str):
-        refused = tuple(RefusedDoc(name, str(forms)) for name in ABSTRACTIONS)
+    anchor, forms, why_none = mapped_sum(group)
+    if anchor is None or not forms:
+        refused = tuple(RefusedDoc(name, why_none) for name in ABSTRACTIONS)
         return MappingsDoc(group.name, anchor.name if anchor else "", "", "", (), refused)
     found: list[MappingDoc] = []
     reasons: list[RefusedDoc] = []
@@ -69,7 +65,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
         machine = target(recipe.target)
         if len(part_groups(group)) > 1:
             return pack_group(group, Setting(machine, recipe.numerics)).scenario.entries
-        return advise_tiles(group.program, INTRINSICS[mapping.abstraction.name], machine, outer_of(mapping))[0]
+        return advise_tiles(group.program, INTRINSICS[mapping.abstraction.name], machine, loops_around(mapping))[0]
     names = (anchor.name,)
     entries = [
         Entry(names, iterator, "split", by, because="an index divides it: groups of channels")
@@ -85,7 +81,7 @@ def entries_of(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup,
         because = f"{axis.name} of the intrinsic is {' '.join(i.name for i in real)}: {tiled.tiles} tiles"
         what = "tile" if axis.name in own.reduced else "block"
         entries.append(mark(names, real[-1].name, what, axis.extent, because))
-    return (*entries, *outer_entries(anchor.name, outer_of(mapping)))
+    return (*entries, *outer_entries(anchor.name, loops_around(mapping)))
 
 
 def _intrinsic(names: tuple[str, ...], summed: list[Iterator], mapping: IntrinsicMapping) -> Entry:

@@ -105,7 +105,7 @@ class Request:
     minutes: float | None = None
     seed: int = 0
     groups: tuple[str, ...] = ()
-    """Names of the groups that are searched."""
+    """Names of the groups that the search is asked for; `Run.skipped` has those that turned out to have no choices."""
     dimensions: Mapping[str, int] = field(default_factory=dict)
     """Sizes of symbolic dimensions."""
     recipe: str = ""

@@ -174,6 +174,7 @@ def test_another_model_of_the_same_name_is_a_warning(make: Callable[..., Window]
     assert len(again.workspace.histories[GROUP].steps) == 4
 
 
+@pytest.mark.slow(sentinel=True)
 def test_groups_that_the_model_has_no_more_keep_their_history(
     make: Callable[..., Window], qtbot: object, model: str
 ) -> None:

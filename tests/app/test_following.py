@@ -99,6 +99,9 @@ def test_the_figures_of_a_group(log: RunLog, tmp_path: Path) -> None:
     assert found.gain == pytest.approx(0.5)
     funnel = cuts([task for task in run.run.tasks if task.group == "a"], 4)
     assert [(cut.rule, cut.left) for cut in funnel] == [("All programs", 200), ("registers", 20), ("Tried", 4)]
+    tasks = [task for task in run.run.tasks if task.group == "a"]
+    said = {tried: cuts(tasks, tried)[-1].because for tried in (4, 20, 26)}
+    assert said == {4: "16 waiting", 20: "all of them", 26: "6 joined"}
     first, second = shares(run.run, run.rounds, run.trials, {"a": "A"})
     assert (first.title, first.rounds) == ("A", (1, 2)) and second.rounds == ()
     assert [(part.key, round(part.gain, 3)) for part in first.parts] == [("x", 0.25), ("y", 0.5)]

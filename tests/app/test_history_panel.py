@@ -87,6 +87,7 @@ def press(window: Window, qtbot: object, *keys: Qt.Key) -> int:
     return window.panels.history.selected
 
 
+@pytest.mark.slow(sentinel=True)
 def test_keys_walk_along_the_tree(window: Window, qtbot: object) -> None:
     history = branched(window, qtbot)
     keys = Qt.Key
@@ -102,6 +103,7 @@ def test_keys_walk_along_the_tree(window: Window, qtbot: object) -> None:
     assert press(window, qtbot, keys.Key_End, keys.Key_Right) == 3
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_selected_step_stays_in_sight_where_the_panel_becomes_narrow(window: Window, qtbot: object) -> None:
     branched(window, qtbot)
     canvas = window.panels.history.canvas
@@ -111,6 +113,7 @@ def test_the_selected_step_stays_in_sight_where_the_panel_becomes_narrow(window:
     assert canvas.viewport().rect().contains(canvas.box_of(canvas.selected))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_click_selects_and_a_double_click_goes_there(window: Window, qtbot: object) -> None:
     history = branched(window, qtbot)
     canvas = window.panels.history.canvas
@@ -141,6 +144,7 @@ def test_the_baseline_is_pinned_and_gains_are_counted_from_it(window: Window, qt
     assert "for 101 MB" in floor and checked == "Checked — F8 to check"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_check_is_seen_on_the_chip(window: Window, qtbot: object) -> None:
     branched(window, qtbot)
     window.action("check").trigger()
@@ -148,6 +152,7 @@ def test_a_check_is_seen_on_the_chip(window: Window, qtbot: object) -> None:
     assert "Checked 48 / 6,144 blocks, source and ptx, late and early" in window.panels.history.summary.texts()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_remark_is_written_to_the_selected_step(window: Window, qtbot: object) -> None:
     history = branched(window, qtbot)
     window.panels.history.canvas.select(1)
@@ -160,6 +165,7 @@ def test_a_remark_is_written_to_the_selected_step(window: Window, qtbot: object)
     assert field.text() == ""
 
 
+@pytest.mark.slow(sentinel=True)
 def test_another_group_has_another_history(window: Window, qtbot: object) -> None:
     branched(window, qtbot)
     select(window, qtbot, "matmul_4")
@@ -168,6 +174,7 @@ def test_another_group_has_another_history(window: Window, qtbot: object) -> Non
     assert window.panels.history.selected == 3
 
 
+@pytest.mark.slow(sentinel=True)
 def test_ten_thousand_steps_hold_up_nothing(window: Window, qtbot: object) -> None:
     """Shown, walked, edited and journalled with 10,000 steps."""
     kernel = select(window, qtbot, GROUP)

@@ -77,6 +77,7 @@ def test_discard_opens_the_other_file_and_offers_nothing_afterwards(edited: Wind
     assert orphans(edited) == 0
 
 
+@pytest.mark.slow(sentinel=True)
 def test_save_saves_first(edited: Window, qtbot: object, tmp_path: Path) -> None:
     edited.document.save(str(tmp_path / "kept.loom"))
     qtbot.waitUntil(lambda: not edited.document.is_modified, timeout=PATIENCE)  # type: ignore[attr-defined]

@@ -48,6 +48,7 @@ def test_typing_narrows_and_return_runs(window: Window, qtbot: object) -> None:
     assert window.perspective == "Schedule" and not window.commands.palette.isVisible()
 
 
+@pytest.mark.slow(sentinel=True)
 def test_arrows_choose(window: Window, qtbot: object) -> None:
     window.action("palette").trigger()
     palette = window.commands.palette
@@ -194,7 +195,7 @@ def is_for_one_window(name: str) -> bool:
     return name == "quit" or name.startswith("tune-")
 
 
-@pytest.mark.few(34)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", [info.name for info in ACTIONS])
 def test_every_action_has_an_effect(request: pytest.FixtureRequest, qtbot: object, name: str) -> None:
     window: Window = request.getfixturevalue("window" if is_for_one_window(name) else "cleared")

@@ -104,6 +104,7 @@ def test_what_cannot_be_is_refused_and_the_nearest_is_taken(piped: Window, qtbot
     assert page.what_if.state.text() == "the kernel in use"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_selected_tile_marks_its_lines_in_every_language(piped: Window, qtbot: object) -> None:
     page, code = piped.panels.schedule.pipeline, piped.panels.code
     page.canvas.select(ChartMark("compute", 1, 1))

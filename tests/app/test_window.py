@@ -126,6 +126,7 @@ def test_cancel_ends_the_worker_and_starts_another(
     select(window, qtbot, "matmul_4")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_samples_keep_their_origin(make: Callable[..., Window], qtbot: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_GPU", "H200")
     window = make()
@@ -200,6 +201,7 @@ def test_everything_fits(make: Callable[..., Window], qtbot: object, size: tuple
             assert corner.x() <= window.width() and corner.y() <= window.height(), f"{button.text()} leaves the window"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_the_window_never_stands_still(window: Window, qtbot: object) -> None:
     window.set_perspective("Schedule")  # the first layout of a perspective is part of building the window
     window.set_perspective("Explore")
@@ -326,6 +328,7 @@ def test_a_picture_is_never_larger_than_what_was_asked_for() -> None:
         size_of("1023x640")
 
 
+@pytest.mark.slow(sentinel=True)
 def test_render_refuses_a_broken_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"broken\.onnx"):
         render("broken.onnx", tmp_path / "x.png", command=COMMAND)

@@ -49,6 +49,7 @@ def test_an_estimate_that_is_wrong_is_told(promised: dict[Program, float]) -> No
     assert found.rank is not None and abs(found.rank) < 0.1
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_file_is_read_as_it_was_written(
     promised: dict[Program, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

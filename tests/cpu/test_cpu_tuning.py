@@ -46,6 +46,7 @@ def test_programs_are_taken_as_their_entries_say(found: SearchProblem) -> None:
         assert engine.check(kernel).status == "pass"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_trials_are_measured_and_kept(tmp_path: Path) -> None:
     plan = engine.fuse(engine.load(PRODUCT), target="cpu")
     run = engine.tune(plan, trials=3, runner=MEASURED, records=tmp_path / "trials.db", patience=1)

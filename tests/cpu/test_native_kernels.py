@@ -29,6 +29,7 @@ def kernel_of(path: str | Path, number: int = 0) -> CpuKernel:
     return kernel
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
 def test_every_group_of_the_examples_is_right(path: Path) -> None:
     plan = engine.fuse(engine.load(path), target="cpu")

@@ -212,9 +212,9 @@ FEW = {
 """Shape, reduced axes, and how many times the two launches one kernel is predicted to take at least."""
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
-@pytest.mark.few(1)
 @pytest.mark.parametrize("case", FEW)
 def test_a_kernel_of_few_blocks_falls_apart_where_two_are_quicker(case: str, tmp_path: Path) -> None:
     shape, axes, times = FEW[case]

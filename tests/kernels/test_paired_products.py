@@ -58,7 +58,7 @@ def test_one_main_loop(case: tuple[int, int, int, str, str], tmp_path: Path) -> 
     assert isinstance(row, Row) and not row.left, row
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow(sentinel=True)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize("layout", ["weights transposed", "batches", "biases"])

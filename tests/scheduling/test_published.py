@@ -65,7 +65,7 @@ def test_a_legal_file_is_honoured_to_the_letter(name: str) -> None:
     assert all(v.placed.entry.because.startswith(f"published advice {name}") for v in kernel.verdicts)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow(sentinel=True)
 @needs_advice
 @pytest.mark.parametrize("name", sentinels(LEGAL, 3))
 def test_a_legal_files_kernel_is_right(name: str) -> None:

@@ -22,7 +22,7 @@ def test_the_networks_are_there() -> None:
     assert len(list(SHARED.glob("*.onnx"))) == 29
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", sentinels(NETWORKS, 10), ids=lambda path: path.stem)
 def test_every_operator_is_in_a_kernel(path: Path) -> None:
     graph = engine.load(path)

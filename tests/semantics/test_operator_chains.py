@@ -17,7 +17,7 @@ SHORT, LONG = 200, 2000
 """Graphs of up to two operators, and of up to four, which are slow."""
 
 
-@pytest.mark.few(80)
+@pytest.mark.few(16)
 @needs_compiler
 @needs_nvrtc
 @pytest.mark.parametrize(

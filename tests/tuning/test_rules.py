@@ -81,6 +81,7 @@ def is_applied(told: Applied) -> bool:
     return told.because == next(rule.because for rule in RULES if rule.name == told.rule)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_rules_open_choices_and_say_why() -> None:
     made, said = sketch(situation(template_of("gta/gemm-1024x1024x1024")))
     assert len(made) == len(set(made.points())) == said[-1].opened
@@ -199,7 +200,7 @@ def test_what_is_left_is_compiled_as_asked(row: str, mappings: int) -> None:
             assert task.template.program_of(made) == program
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("row", ["gta/gemm-256x1024x256", "gta/conv2d-C9-b1"])
 def test_promises_rank_tiles_as_the_model_of_their_kernels_does(row: str) -> None:
     """Of windows, too, whose elements go one by one and wait as often as the kernel's loop does."""

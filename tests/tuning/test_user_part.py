@@ -38,6 +38,7 @@ def wishes_of(task: Task, draw: random.Random) -> tuple[Entry, ...]:
     return tuple(draw.sample(entries, min(len(entries), draw.randint(1, 3))))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", CASES)
 def test_it_holds_what_the_rule_lets_pass(name: str, tmp_path: Path) -> None:
     group = CASES[name].make(tmp_path)

@@ -11,7 +11,7 @@ from time import perf_counter
 import networkx
 import pytest
 
-from engine.documents.model import ModelDoc, OperatorDoc
+from engine.documents.model import ModelDoc, OperatorDoc, StatementDoc
 from tests.app.fake_documents import model
 from views.search.hits import Hit, hits, summary
 from views.search.index import SearchIndex
@@ -212,5 +212,7 @@ def test_what_is_called_as_was_typed_is_the_first_hit() -> None:
 
     assert first("pooler_0").group == "pooler_0" and set(rows.find("pooler_0").groups) == {"softmax_0", "pooler_0"}
     assert first("Pooler").group == "pooler_0", "its title"
+    statement = StatementDoc("S0", "y[i] = sum(k) pooler_0[i, k]", "ReduceSum", ("i", "k"), "")
+    assert hits(rows, rows.find("pooler_0"), (statement,), "pooler_0")[0].group == "pooler_0", "before a statement"
     assert first("oole").group == "pooler_0", "part of its own name"
     assert first("/h.0/attn/pooler_0").title == "/h.0/attn/pooler_0", "not the group that holds it, nor one before it"

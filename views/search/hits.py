@@ -36,16 +36,21 @@ def hits(index: SearchIndex, found: SearchResult, statements: Sequence[Statement
     shown = [Hit(f"{each.name}: {each.text}", "statement", statement=each.name) for each in statements
              if wanted and wanted in f"{each.name}: {each.text}".lower()]  # fmt: skip
     groups = [group for group in model.groups if group.name in found.groups]
-    groups.sort(key=lambda group: (wanted not in _names(group), not any(wanted in name for name in _names(group))))
-    for group in groups[: max(SHOWN - len(shown), 0)]:
-        count = found.groups[group.name]
-        inside = plural(count, "operator") if count else "group"
-        shown.append(Hit(group.title, f"{group.name}   {inside}", group.name))
+    groups.sort(key=lambda group: not any(wanted in name for name in _names(group)))
+    same = [group for group in groups if wanted in _names(group)][:SHOWN]
+    others = [group for group in groups if group not in same]
+    shown += [_group_hit(group, found) for group in others[: max(SHOWN - len(shown) - len(same), 0)]]
     named = [number for number in found.starts if model.operators[number].name.lower() == wanted]
     operators = (model.operators[number] for number in (*named, *found.starts[: 2 * SHOWN]))
     placed = [hit for hit in dict.fromkeys(_operator_hit(index, operator) for operator in operators) if hit][:SHOWN]
-    exact = [hit for hit in placed if hit.title.lower() == wanted]
+    exact = [hit for hit in placed if hit.title.lower() == wanted] + [_group_hit(group, found) for group in same]
     return (*exact, *shown, *[hit for hit in placed if hit not in exact])
+
+
+def _group_hit(group: GroupDoc, found: SearchResult) -> Hit:
+    count = found.groups[group.name]
+    inside = plural(count, "operator") if count else "group"
+    return Hit(group.title, f"{group.name}   {inside}", group.name)
 
 
 def _names(group: GroupDoc) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from app.session.background import problem_of
 from app.session.workspace import Workspace
 from engine.documents.model import Time
 from engine.support.errors import EngineError
+from views.hierarchy import group_title
 from views.tuning.trials import Trials
 
 
@@ -84,7 +85,7 @@ class Applying(QObject):
                 self.workspace.learn(group, noted.text, measured=noted.measured)
             if not history.step.note:
                 self.workspace.note(group, history.current, noted.said)
-            self.told.emit(f"{noted.said} is a step of {self._title(group)} now")
+            self.told.emit(f"{noted.said} is a step of {group_title(group, self.workspace.model)} now")
 
     def _go_on_together(self) -> None:
         """Asks for all steps once every group has a history, or is known to get none."""
@@ -104,16 +105,12 @@ class Applying(QObject):
             self.refused.emit(problem_of(error))
             return ""
         if text == present:
-            self.told.emit(f"{wanted.said} is what {self._title(group)} has already")
+            self.told.emit(f"{wanted.said} is what {group_title(group, self.workspace.model)} has already")
             return ""
         measured = wanted.measured if text == wanted.text else None
         self._noted[group] = replace(wanted, text=text, measured=measured)
         self.workspace.edit(group, text)
         return text
-
-    def _title(self, group: str) -> str:
-        known = self.workspace.group(group)
-        return known.title if known else group
 
     def _forget(self) -> None:
         for wanted in (self._wanted, self._together, self._noted):

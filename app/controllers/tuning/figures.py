@@ -21,7 +21,7 @@ WRONG = "wrong"
 
 
 def groups_of(run: Run) -> tuple[str, ...]:
-    """The groups that are searched, in the order of the file."""
+    """The groups that the search has come to, in the order of the file."""
     return tuple(dict.fromkeys(task.group for task in run.tasks))
 
 
@@ -55,8 +55,9 @@ def cuts(tasks: Iterable[TaskRecord], tried: int) -> tuple[Cut, ...]:
         left -= count
         if count:
             found.append(Cut(rule, left, *said[rule]))
-    waiting = max(left - tried, 0)
-    return (*found, Cut("Tried", tried, f"{waiting:,} waiting" if waiting else "all of them"))
+    # Neighbours of what was fast join where not all of a space was looked at.
+    joined = f"{tried - left:,} joined" if tried > left else "all of them"
+    return (*found, Cut("Tried", tried, f"{left - tried:,} waiting" if tried < left else joined))
 
 
 def shares(run: Run, rounds: Sequence[Round], trials: Trials, title: Mapping[str, str]) -> tuple[TrialShare, ...]:

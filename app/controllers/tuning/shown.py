@@ -13,7 +13,7 @@ from app.controllers.tuning.follower import Follower, RunUpdate
 from engine.documents.model import ModelDoc, ProblemDoc
 from engine.records.nodes import PAUSED, RUNNING, Round, Run
 from views.format import plural
-from views.hierarchy import ambiguous_titles
+from views.hierarchy import group_title
 from views.tuning.nodes import STARTING, STOPPING, GroupProgress, Status
 from views.tuning.trials import Rows, Trials
 
@@ -67,13 +67,18 @@ class Shown:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that are searched."""
+        """The groups that the search has come to, in the order of the plan."""
         return groups_of(self.run) if self.run else ()
+
+    @property
+    def searched(self) -> frozenset[str]:
+        """The groups that are searched, or will be."""
+        return frozenset(self.run.request.groups) - self.run.skipped.keys() if self.run else frozenset()
 
     @property
     def total(self) -> int:
         """Trials that are allowed."""
-        return self.run.request.trials * len(set(self.run.request.groups) - set(self.run.skipped)) if self.run else 0
+        return self.run.request.trials * len(self.searched) if self.run else 0
 
     def busiest(self) -> str:
         """The group that the last round went to, else the first; "" where there is none."""
@@ -83,14 +88,7 @@ class Shown:
     def summary(self, group: str, rows: Rows, model: ModelDoc | None) -> GroupProgress:
         """One group in a line."""
         assert self.run is not None
-        return summary(self.run, self.trials, rows, self.rounds, group, self.title(group, model))
-
-    def title(self, group: str, model: ModelDoc | None) -> str:
-        """What a group is called in the open model; its name where others are called the same, or it has no other."""
-        if model is None:
-            return group
-        title = next((each.title for each in model.groups if each.name == group), group)
-        return group if title in ambiguous_titles(model) else title
+        return summary(self.run, self.trials, rows, self.rounds, group, group_title(group, model))
 
     def trial(self, row: int) -> tuple[str, int, str]:
         """A trial's group, where its recipe is kept (0 for nowhere), and what it is called."""

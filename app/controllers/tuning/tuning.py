@@ -23,6 +23,7 @@ from engine.execution.nodes import MEASURED, PREDICTED
 from engine.tuning.statistics import rank_correlation
 from engine.tuning.strategies import STRATEGIES
 from views.format import figure
+from views.hierarchy import group_title
 from views.tuning.panels import TuningPanels
 from views.tuning.trials import NONE
 from views.tuning.view import DIMENSIONS, PROMISE
@@ -84,7 +85,7 @@ class TuningController(QObject):
     @property
     def has_several(self) -> bool:
         """Whether the shown run is of several groups."""
-        return self.shown is not None and len(self.shown.groups) > 1
+        return self.shown is not None and len(self.shown.searched) > 1
 
     def start(self) -> None:
         """Starts a run with the settings of the panel."""
@@ -311,13 +312,13 @@ class TuningController(QObject):
             return
         rows, request = shown.trials.rows_of(self.group), shown.run.request
         summary = shown.summary(self.group, rows, self._model())
-        room = 0 if len(shown.groups) > 1 else request.trials
+        room = 0 if self.has_several else request.trials
         self.panels.tuning.show_progress(shown.trials, rows, summary, room if self.control.is_live else len(rows))
 
     def _show_table(self) -> None:
         shown = self.shown
         if shown is not None and shown.run is not None:
-            self.panels.trials.show_trials(shown.trials, self.group, shown.run.request.origin, len(shown.groups) > 1)
+            self.panels.trials.show_trials(shown.trials, self.group, shown.run.request.origin, self.has_several)
 
     def _show_dear(self) -> None:
         """What is worked out from all trials: funnel, shares, causes, and the tab that is in front."""
@@ -334,8 +335,8 @@ class TuningController(QObject):
         if not panels.search.isVisible():
             return
         mine = [task for task in run.tasks if task.group == self.group]
-        panels.search.show_funnel(cuts(mine, len(rows)), shown.title(self.group, self._model()))
-        titles = {group: shown.title(group, self._model()) for group in shown.groups}
+        panels.search.show_funnel(cuts(mine, len(rows)), group_title(self.group, self._model()))
+        titles = {group: group_title(group, self._model()) for group in shown.groups}
         total = shown.rounds[-1].number if shown.rounds else 0
         panels.search.show_rounds(shares(run, shown.rounds, trials, titles), total, run.skipped)
         panels.search.show_failures(causes(trials, rows, shown.examples, self.group))

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.cost.estimate import model_microseconds
-from engine.fusion.kinds import PACKED
 from engine.fusion.nodes import FusionGroup
+from engine.fusion.packing import part_groups
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction
 from engine.kernels.gemm.advise import advise_tiles
@@ -121,8 +121,8 @@ def _outer_loops(kernel: Kernel, intrinsic: Intrinsic) -> list[tuple[str, ...]]:
 
 def _cheapest(kernel: Kernel, intrinsic: Intrinsic) -> list[tuple[str, ...]]:
     """The loops around an intrinsic in each mapping to it that has a kernel, fewest multiplications first."""
-    anchor, forms = _products(kernel.group)
-    listed = mappings(forms, ABSTRACTIONS[intrinsic.name]) if anchor else ""
+    anchor, forms, _ = mapped_sum(kernel.group)
+    listed = mappings(forms, ABSTRACTIONS[intrinsic.name]) if forms else ""
     if anchor is None or isinstance(listed, str):
         return []
     return [
@@ -132,12 +132,13 @@ def _cheapest(kernel: Kernel, intrinsic: Intrinsic) -> list[tuple[str, ...]]:
     ]
 
 
-def _products(group: FusionGroup) -> tuple[Statement | None, Sequence[ProductForm]]:
-    """The sum of a group that is mapped, and the ways in which it is one of products; (None, ()) without any."""
+def mapped_sum(group: FusionGroup) -> tuple[Statement | None, Sequence[ProductForm], str]:
+    """The sum of a group that is mapped, None without one; the ways in which it is one of products; why there is none.
+    """
     sums = [s for s in group.program.statements if s.reduction is not None]
     anchor = next((s for s in sums if is_contraction(s)), sums[0] if sums else None)
-    forms = products(anchor, group.program.arrays) if anchor else ""
-    return (None, ()) if isinstance(forms, str) else (anchor, forms)
+    forms = products(anchor, group.program.arrays) if anchor else "no statement of the group is a sum"
+    return (anchor, (), forms) if isinstance(forms, str) else (anchor, forms, "")
 
 
 def _task(group: FusionGroup, kernel: Kernel, one: _Placement, compile_group: Compile) -> Task | str:
@@ -166,8 +167,8 @@ def refused_mappings(group: FusionGroup, recipe: Recipe, tried: Collection[str] 
 
     tried: names of mappings that are, or of which more is known.
     """
-    anchor, forms = _products(group)
-    if anchor is None:
+    anchor, forms, _ = mapped_sum(group)
+    if anchor is None or not forms:
         return []
     found: list[Refused] = []
     for name, abstraction in ABSTRACTIONS.items():
@@ -188,10 +189,10 @@ def refused_mappings(group: FusionGroup, recipe: Recipe, tried: Collection[str] 
 def _outer_names(mapping: IntrinsicMapping, anchor: Statement, group: FusionGroup) -> tuple[str, ...]:
     """The loops around the intrinsic of a mapping that has a kernel, as `GemmAxes.outer`."""
     columns = reduced_columns(group.program.statements, anchor)
-    return axes_of_contraction(anchor, columns, outer_of(mapping)).outer
+    return axes_of_contraction(anchor, columns, loops_around(mapping)).outer
 
 
-def outer_of(mapping: IntrinsicMapping) -> tuple[str, ...]:
+def loops_around(mapping: IntrinsicMapping) -> tuple[str, ...]:
     """Names of the iterators that stay loops around the intrinsic."""
     return tuple(i.name for i in mapping.whole_iterators(mapping.outer))
 
@@ -212,13 +213,13 @@ def why_no_kernel(mapping: IntrinsicMapping, anchor: Statement, group: FusionGro
         cut = ", ".join(f"{name} by {by}" for name, by in mapping.cuts)
         return f"kernels take whole iterators, and this mapping cuts {cut}"
     walked = reduced_columns(group.program.statements, anchor)
-    if set(walked) & set(outer_of(mapping)):
+    if set(walked) & set(loops_around(mapping)):
         return f"its kernel reduces results along {' '.join(walked)}: blocks have all of them on an axis"
-    taken = axes_of_contraction(anchor, walked, outer_of(mapping))
+    taken = axes_of_contraction(anchor, walked, loops_around(mapping))
     if not taken.has(*map(mapping.whole_iterators, mapping.axes)):
         why = f"its kernel reduces results along {' '.join(walked)}" if walked else "with these loops around"
         return f"{why}: the axes are {taken}"
-    if group.kind == PACKED.name and taken.outer:
+    if taken.outer and len(part_groups(group)) > 1:
         return "products that share a launch have no loops around the intrinsic"
     if not is_allowed(INTRINSICS[name], recipe.numerics):
         need = INTRINSICS[name]
