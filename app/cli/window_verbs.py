@@ -63,7 +63,7 @@ def render(
             metavar="NAME",
             help="Of schedule: tree, iteration space, decisions, addresses, pipeline; code: cuda, ptx, "
             "sass; timing: kernels, prediction, live, roofline; "
-            "tuning: progress, predicted vs. actual (or promise), dimensions, ablation.",
+            "tuning: progress, estimate vs. result (or promise), dimensions, ablation.",
         ),
     ] = "tree",
     advice: Annotated[Path | None, Option(metavar="FILE", parser=read_file, help="Entries to add, as text.")] = None,

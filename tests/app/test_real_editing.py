@@ -153,7 +153,7 @@ def repair_a_conflict(window: Window, qtbot: object) -> None:
     explored(window, qtbot)
     space = window.panels.schedule.space
     assert space.chip.text() == "order as requested" and "violated" in space.verdict.title.text()
-    index = tree.rows.index_of(rows(window)["Show instances, Relax, Disable"])
+    index = tree.rows.index_of(rows(window)["Show instances, Make optional, Disable"])
     links = tree.rows.row_at(index).value
     assert isinstance(links, Links)
     left, right = link_boxes(links)[1]

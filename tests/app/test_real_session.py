@@ -109,7 +109,7 @@ def test_a_real_conflict_is_repaired_by_a_click(make: Callable[..., Window], qtb
     tree = window.panels.constraints.tree
     found = {tree.rows.row_at(tree.rows.index_of(key)).title: tree.rows.index_of(key) for key in tree.rows}
     (title,) = (title for title in found if title.startswith("Split in the order of the dependences"))
-    assert "Show instances, Relax, Disable" in found
+    assert "Show instances, Make optional, Disable" in found
     at = tree.visualRect(found[title]).topLeft() + QPoint(62, 8)
     qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
     settle(window, qtbot)

@@ -185,8 +185,8 @@ def compare_and_branch(desk: Desk) -> None:
     view = window.diff.view
     assert "line" in view.count.text()
     assert [view.a.currentIndex(), view.b.currentIndex()] == [history.baseline, history.current]
-    assert said(9, r"baseline: (.*?)\.") == "entries, schedule, CUDA, figures"
-    assert {"CUDA", "Schedule", "Entries"} == set(view.texts) and view.figures.rows.rowCount()
+    assert said(9, r"baseline: (.*?)\.") == "entries, schedule, code, figures"
+    assert {"Code", "Schedule", "Entries"} == set(view.texts) and view.figures.rows.rowCount()
     desk.press("Escape")
     assert wait_for(lambda: QApplication.activeWindow() is window)
     last, steps = history.current, len(history.steps)
