@@ -56,7 +56,7 @@ def write_run(
     recipe = Recipe(opened.target, groups={group: from_text(text)})
     target = target or opened.target
     request = Request(
-        opened.path, target, "model", origin, origin, len(times), groups=(group,),
+        opened.path, target, "model", origin, origin, len(times), groups=(group, *others),
         recipe=json.dumps(recipe.to_json()),
     )  # fmt: skip
     sieved = (Dropped("shared memory", "of one block", 4, "256 KiB of 227 KiB"),)
