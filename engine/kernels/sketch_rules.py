@@ -74,9 +74,9 @@ class Sketch:
 
     def neighbours(self, program: Program) -> Iterator[Program]:
         """The programs that differ from one in a single dimension, or in those that are chosen together."""
-        chosen = dict(program.values)
-        now = {names: tuple(chosen[name] for name in names) for names, _ in self._axes()}
-        for names, choices in self._axes():
+        chosen, axes = dict(program.values), self._axes()
+        now = {names: tuple(chosen[name] for name in names) for names, _ in axes}
+        for names, choices in axes:
             for other in choices:
                 if other != now[names]:
                     yield self._program({**now, names: other})

@@ -32,6 +32,10 @@ class Program:
         """The value of a dimension; KeyError where the task has none of that name."""
         return dict(self.values)[dimension]
 
+    def with_values(self, values: Mapping[str, Value]) -> Program:
+        """The program with other values of some dimensions."""
+        return Program(self.mapping, tuple((name, values.get(name, value)) for name, value in self.values))
+
     def number(self, dimension: str) -> int:
         """The value of a dimension that takes numbers."""
         value = self[dimension]

@@ -81,8 +81,8 @@ class _Narrowing:
             return tuple((entry.statements, entry.dimension, entry.value) for entry in own)
 
         def has_a_say(name: str) -> bool:
-            of_bases = (len({content(_with(b, {name: value})) for value in self.choices[name]}) for b in self.bases)
-            return any(different > 1 for different in of_bases)
+            changed = ([base.with_values({name: value}) for value in self.choices[name]] for base in self.bases)
+            return any(len(set(map(content, programs))) > 1 for programs in changed)
 
         return tuple(filter(has_a_say, self.choices))
 
@@ -104,11 +104,7 @@ class _Narrowing:
 
         def may_agree(values: tuple[Value, ...]) -> bool:
             chosen = dict(zip(names, values, strict=True))
-            of_bases = (self.entries_of(_with(base, chosen)) for base in self.bases)
+            of_bases = (self.entries_of(base.with_values(chosen)) for base in self.bases)
             return any(not any(self.is_contrary(w, e) for e in found for w in wishes) for found in of_bases)
 
         return tuple(filter(may_agree, itertools.product(*(self.choices[name] for name in names))))
-
-
-def _with(program: Program, values: Mapping[str, Value]) -> Program:
-    return replace(program, values=tuple((name, values.get(name, value)) for name, value in program.values))

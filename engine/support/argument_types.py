@@ -10,19 +10,22 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import Parameter, get_annotations, signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from engine.support.errors import BadInput
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 Exports = Callable[[str], Any]
 """The value of a name that the library exports; AttributeError where it exports none."""
 
 
-def with_checked_arguments(verb: Verb, name: str, exports: Exports) -> Verb:
+def with_checked_arguments(
+    verb: Callable[Parameters, Result], name: str, exports: Exports
+) -> Callable[Parameters, Result]:
     """A verb of the library that raises BadInput for an argument of another type than its parameter is annotated as.
 
     A whole number of another library, as NumPy's are, becomes an int, and the text of a path that has to be one a Path.
@@ -31,7 +34,7 @@ def with_checked_arguments(verb: Verb, name: str, exports: Exports) -> Verb:
     kinds = parameter_kinds(verb, exports)
 
     @wraps(verb)
-    def run(*arguments: Any, **named: Any) -> Any:
+    def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
         try:
             bound = called.bind(*arguments, **named)
         except TypeError:  # one is missing or unknown, as Python says by the verb's name
@@ -45,7 +48,7 @@ def with_checked_arguments(verb: Verb, name: str, exports: Exports) -> Verb:
         return verb(*bound.args, **bound.kwargs)
 
     run.__module__, run.__qualname__ = "engine", name  # where a process that is sent it finds it
-    return run  # type: ignore[return-value]
+    return run
 
 
 def parameter_kinds(verb: Callable[..., Any], exports: Exports) -> dict[str, Any]:
@@ -58,10 +61,12 @@ def parameter_kinds(verb: Callable[..., Any], exports: Exports) -> dict[str, Any
                 raise KeyError(name)
             return exports(name)
 
-    return {
-        name: eval(parameter.annotation, module, AnnotatedNames()) if isinstance(parameter.annotation, str) else Any
-        for name, parameter in signature(verb).parameters.items()
-    }
+    def parameters_alone() -> None:
+        """Stands for the verb without its result, whose type nobody asks for and may take long to import."""
+
+    parameters_alone.__annotations__ = {name: kind for name, kind in verb.__annotations__.items() if name != "return"}
+    found = get_annotations(parameters_alone, globals=module, locals=AnnotatedNames(), eval_str=True)
+    return {name: found.get(name, Any) for name in signature(verb).parameters}
 
 
 def _fit(kind: Any, value: Any, verb: str, where: str) -> Any:

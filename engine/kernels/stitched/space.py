@@ -231,8 +231,7 @@ def _places(family: Stitched, program: Program) -> str:
 
 def _leave_open(program: Program, statements: Sequence[str]) -> Program:
     """The program that leaves the places of some statements to the compiler."""
-    gone = {_place(s) for s in statements}
-    return replace(program, values=tuple((n, AUTO if n in gone else v) for n, v in program.values))
+    return program.with_values({_place(s): AUTO for s in statements})
 
 
 def _schemes(plan: PlacementPlan) -> Mapping[str, str]:
