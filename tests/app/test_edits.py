@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
@@ -36,7 +38,7 @@ def test_apply_waits_for_a_draft(window: Window, qtbot: object) -> None:
     assert window.action("apply").isEnabled()
 
 
-def test_keys_in_the_editor_apply_and_take_back(window: Window, qtbot: object) -> None:
+def test_keys_in_the_editor_apply_and_take_back(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     window.panels.constraints.select_tab("Text")
@@ -45,11 +47,11 @@ def test_keys_in_the_editor_apply_and_take_back(window: Window, qtbot: object) -
     before = advice(window)
     editor.edit.setPlainText(changed)
     editor.edit.setFocus()
-    qtbot.keyClick(editor.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)  # type: ignore[attr-defined]
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     settle(window, qtbot)
     assert advice(window) == changed
     assert not editor.is_draft
-    qtbot.keyClick(editor.edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)  # type: ignore[attr-defined]
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
     settle(window, qtbot)
     assert advice(window) == before == editor.edit.toPlainText()
 
@@ -127,13 +129,13 @@ def entry_row(window: Window, part: str) -> TreeRow:
     return next(row for row in (rows.row_at(rows.index_of(key)) for key in rows) if part in row.title)
 
 
-def click(window: Window, qtbot: object, part: str) -> None:
+def click(window: Window, qtbot: Any, part: str) -> None:
     """Clicks the text of a row as a person does."""
     tree = window.panels.constraints.tree
     index = tree.rows.index_of(entry_row(window, part).key)
     tree.scrollTo(index)
     at = tree.visualRect(index).topLeft() + QPoint(62, 8)
-    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)
     settle(window, qtbot)
 
 
@@ -143,7 +145,7 @@ def links_row(window: Window) -> TreeRow:
     return next(row for row in rows if isinstance(row.value, Links))
 
 
-def click_link(window: Window, qtbot: object, name: str) -> None:
+def click_link(window: Window, qtbot: Any, name: str) -> None:
     """Clicks one of the links in the box of what cannot hold."""
     tree, row = window.panels.constraints.tree, links_row(window)
     index, links = tree.rows.index_of(row.key), row.value
@@ -151,7 +153,7 @@ def click_link(window: Window, qtbot: object, name: str) -> None:
     tree.scrollTo(index)
     left, right = link_boxes(links)[[each for each, _ in links.repairs].index(name)]
     at = QPoint(round((left + right) / 2), tree.visualRect(index).center().y())
-    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    qtbot.mouseClick(tree.viewport(), Qt.MouseButton.LeftButton, pos=at)
     settle(window, qtbot)
 
 
@@ -175,12 +177,12 @@ def test_a_repair_is_one_click_and_one_step_of_undo(window: Window, qtbot: objec
     assert advice(window) == illegal.replace(ILLEGAL, f"  {line}")
 
 
-def test_the_smallest_conflict_follows_the_verdict(window: Window, qtbot: object) -> None:
+def test_the_smallest_conflict_follows_the_verdict(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     before, state = advice(window), window.panels.constraints.kernel_state
     window.workspace.edit("softmax_0", f"{before}advice user\n{ILLEGAL}\n# hard\n")
-    qtbot.waitUntil(lambda: window.workspace.is_refused("softmax_0"))  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: window.workspace.is_refused("softmax_0"))
     assert state.is_looking and state.kernel.text().startswith("Looking for the smallest conflict… No kernel")
     assert not any(repair for _, repair in links_row(window).value.repairs)
     settle(window, qtbot)
@@ -189,12 +191,12 @@ def test_the_smallest_conflict_follows_the_verdict(window: Window, qtbot: object
     assert len(window.workspace.problems) == 1, "its reason is told once"
 
 
-def test_the_next_edit_is_not_told_the_conflict_of_the_one_before(window: Window, qtbot: object) -> None:
+def test_the_next_edit_is_not_told_the_conflict_of_the_one_before(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     before, state = advice(window), window.panels.constraints.kernel_state
     window.workspace.edit("softmax_0", f"{before}advice user\n{ILLEGAL}\n# hard\n")
-    qtbot.waitUntil(lambda: state.is_looking)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: state.is_looking)
     window.workspace.edit("softmax_0", before.replace("block 8", "block 4"))
     assert not state.is_looking
     settle(window, qtbot)
@@ -291,28 +293,28 @@ def test_an_edit_under_way_survives_a_cancel_as_a_draft(window: Window, qtbot: o
     assert advice(window) == changed and window.workspace.histories["softmax_0"].current == 1
 
 
-def test_return_follows_the_link_under_the_keyboard(window: Window, qtbot: object) -> None:
+def test_return_follows_the_link_under_the_keyboard(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     refused = advice(window) + "advice user\n" + ILLEGAL + "\n"
     apply(window, qtbot, refused)
     tree = window.panels.constraints.tree
     tree.setCurrentIndex(tree.rows.index_of(links_row(window).key))
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left):
-        qtbot.keyClick(tree, key)  # type: ignore[attr-defined]
-    qtbot.keyClick(tree, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+        qtbot.keyClick(tree, key)
+    qtbot.keyClick(tree, Qt.Key.Key_Return)
     settle(window, qtbot)
     assert advice(window) == refused.replace(ILLEGAL, ILLEGAL.replace("required ", "")), "the second link relaxes"
     kernel = window.workspace.kernel("softmax_0")
     assert kernel is not None and kernel.legal
 
 
-def test_instances_of_a_conflict_are_shown(window: Window, qtbot: object) -> None:
+def test_instances_of_a_conflict_are_shown(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     apply(window, qtbot, advice(window) + "advice user\n" + ILLEGAL + "\n")
     click_link(window, qtbot, "Show instances")
     schedule = window.panels.schedule
-    qtbot.waitUntil(lambda: schedule.space.canvas.plan is not None)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: schedule.space.canvas.plan is not None)
     assert schedule.tab == "Iteration space" and schedule.space.verdict.isVisible()
     assert schedule.space.verdict.title.text() == "1 of 9 dependences violated"
 
@@ -326,12 +328,12 @@ def test_a_repair_that_changes_the_program_is_one_click(window: Window, qtbot: o
     assert advice(window) == illegal + "  rewrite associative S2\n"
 
 
-def test_an_entry_is_switched_off_and_on(window: Window, qtbot: object) -> None:
+def test_an_entry_is_switched_off_and_on(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     text, tree = advice(window), window.panels.constraints.tree
     for expected in (True, False):
         tree.setCurrentIndex(tree.rows.index_of(entry_row(window, "mark lane 32").key))
-        qtbot.keyClick(tree, Qt.Key.Key_Space)  # type: ignore[attr-defined]
+        qtbot.keyClick(tree, Qt.Key.Key_Space)
         settle(window, qtbot)
         assert ("off all @ innermost: mark lane 32" in advice(window)) is expected
     assert advice(window) == text
@@ -370,13 +372,13 @@ def test_the_form_adds_an_entry(window: Window, qtbot: object) -> None:
     entry_row(window, "split 4")
 
 
-def test_the_form_has_room_for_what_it_offers_says_what_is_missing_and_closes(window: Window, qtbot: object) -> None:
+def test_the_form_has_room_for_what_it_offers_says_what_is_missing_and_closes(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     constraints = window.panels.constraints
     constraints._show_form()
     constraints.setFixedWidth(360)
-    qtbot.wait(50)  # type: ignore[attr-defined]
+    qtbot.wait(50)
     form = constraints.form
     for field, example in FIELDS.items():
         form.field.setCurrentText(field)
@@ -387,17 +389,17 @@ def test_the_form_has_room_for_what_it_offers_says_what_is_missing_and_closes(wi
     assert not form.add.isEnabled() and "first" in form.add.toolTip()
     form.value.setText("4")
     assert form.add.isEnabled()
-    qtbot.keyClick(form.value, Qt.Key.Key_Escape)  # type: ignore[attr-defined]
+    qtbot.keyClick(form.value, Qt.Key.Key_Escape)
     assert not form.isVisible() and constraints.tree.hasFocus()
 
 
-def test_return_on_an_entry_edits_its_line_of_the_text(window: Window, qtbot: object) -> None:
+def test_return_on_an_entry_edits_its_line_of_the_text(window: Window, qtbot: Any) -> None:
     select(window, qtbot)
     window.set_perspective("Schedule")
     constraints = window.panels.constraints
     row = entry_row(window, "mark block 8")
     constraints.tree.setCurrentIndex(constraints.tree.rows.index_of(row.key))
-    qtbot.keyClick(constraints.tree, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    qtbot.keyClick(constraints.tree, Qt.Key.Key_Return)
     assert constraints.tabs["Text"].isChecked() and constraints.text.edit.isVisible()
     assert "mark block 8" in constraints.text.edit.textCursor().selectedText()
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -80,9 +81,9 @@ def branched(window: Window, qtbot: object) -> History:
     return window.workspace.histories[GROUP]
 
 
-def press(window: Window, qtbot: object, *keys: Qt.Key) -> int:
+def press(window: Window, qtbot: Any, *keys: Qt.Key) -> int:
     for key in keys:
-        qtbot.keyClick(window.panels.history.canvas, key)  # type: ignore[attr-defined]
+        qtbot.keyClick(window.panels.history.canvas, key)
     settle(window, qtbot)
     return window.panels.history.selected
 
@@ -104,26 +105,26 @@ def test_keys_walk_along_the_tree(window: Window, qtbot: object) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-def test_the_selected_step_stays_in_sight_where_the_panel_becomes_narrow(window: Window, qtbot: object) -> None:
+def test_the_selected_step_stays_in_sight_where_the_panel_becomes_narrow(window: Window, qtbot: Any) -> None:
     branched(window, qtbot)
     canvas = window.panels.history.canvas
     assert canvas.viewport().rect().contains(canvas.box_of(canvas.selected))
     canvas.setFixedWidth(400)
-    qtbot.wait(50)  # type: ignore[attr-defined]
+    qtbot.wait(50)
     assert canvas.viewport().rect().contains(canvas.box_of(canvas.selected))
 
 
 @pytest.mark.slow(sentinel=True)
-def test_a_click_selects_and_a_double_click_goes_there(window: Window, qtbot: object) -> None:
+def test_a_click_selects_and_a_double_click_goes_there(window: Window, qtbot: Any) -> None:
     history = branched(window, qtbot)
     canvas = window.panels.history.canvas
     button = Qt.MouseButton.LeftButton
     at = canvas.box_of(1).center()
-    qtbot.mouseClick(canvas.viewport(), button, pos=at)  # type: ignore[attr-defined]
+    qtbot.mouseClick(canvas.viewport(), button, pos=at)
     assert canvas.selected == 1 and history.current == 3
-    qtbot.mouseClick(canvas.viewport(), button, pos=canvas.box_of(1).bottomRight() + QPoint(9, 0))  # type: ignore[attr-defined]
+    qtbot.mouseClick(canvas.viewport(), button, pos=canvas.box_of(1).bottomRight() + QPoint(9, 0))
     assert canvas.selected == 1, "between the chips there is nothing"
-    qtbot.mouseDClick(canvas.viewport(), button, pos=at)  # type: ignore[attr-defined]
+    qtbot.mouseDClick(canvas.viewport(), button, pos=at)
     assert history.current == 1
     assert window.workspace.client.is_idle, "from the cache"
 
@@ -153,13 +154,13 @@ def test_a_check_is_seen_on_the_chip(window: Window, qtbot: object) -> None:
 
 
 @pytest.mark.slow(sentinel=True)
-def test_a_remark_is_written_to_the_selected_step(window: Window, qtbot: object) -> None:
+def test_a_remark_is_written_to_the_selected_step(window: Window, qtbot: Any) -> None:
     history = branched(window, qtbot)
     window.panels.history.canvas.select(1)
     window.action("note").trigger()
     field = window.panels.history.summary.note
-    qtbot.keyClicks(field, "worth a second look")  # type: ignore[attr-defined]
-    qtbot.keyClick(field, Qt.Key.Key_Return)  # type: ignore[attr-defined]
+    qtbot.keyClicks(field, "worth a second look")
+    qtbot.keyClick(field, Qt.Key.Key_Return)
     assert history.steps[1].note == "worth a second look" and history.steps[3].note == ""
     window.panels.history.canvas.select(3)
     assert field.text() == ""
@@ -232,7 +233,7 @@ def _real_window(make: Callable[..., Window], qtbot: object) -> Window:
     return window
 
 
-def _edit_for_real(window: Window, qtbot: object, tmp_path: Path) -> None:
+def _edit_for_real(window: Window, qtbot: Any, tmp_path: Path) -> None:
     """Ten edits, ten undos, a branch, a saved workspace, with the real worker."""
     kernel = window.workspace.legal_kernel(REAL_GROUP)
     assert kernel is not None
@@ -263,4 +264,4 @@ def _edit_for_real(window: Window, qtbot: object, tmp_path: Path) -> None:
     left = read_journal(file)
     assert left is not None and left.content.groups[REAL_GROUP] == history.trail() and left.edits == 11
     window.document.save(str(tmp_path / "mine.loom"))
-    qtbot.waitUntil(lambda: window.document.is_idle)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: window.document.is_idle)

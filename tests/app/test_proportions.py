@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -18,9 +19,9 @@ def widths(window: Window, *names: str) -> list[float]:
     return [window.docks[name].width() / window.width() for name in names]
 
 
-def resize(window: Window, qtbot: object, size: tuple[int, int]) -> None:
+def resize(window: Window, qtbot: Any, size: tuple[int, int]) -> None:
     window.resize(*size)
-    qtbot.wait(60)  # type: ignore[attr-defined]
+    qtbot.wait(60)
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -69,12 +70,12 @@ def test_the_history_keeps_its_height_however_often_it_is_seen_and_whatever_come
     assert height() == 132
 
 
-def test_what_a_person_drags_keeps_its_part(make: Callable[..., Window], qtbot: object) -> None:
+def test_what_a_person_drags_keeps_its_part(make: Callable[..., Window], qtbot: Any) -> None:
     window = make(*USUAL)
     resize(window, qtbot, USUAL)
     docks = [window.docks[name] for name in ("outline", "graph", "schedule")]
     window.resizeDocks(docks, [300, 700, 440], Qt.Orientation.Horizontal)  # as a separator does
-    qtbot.wait(60)  # type: ignore[attr-defined]
+    qtbot.wait(60)
     dragged = widths(window, "outline", "graph", "schedule")
     resize(window, qtbot, LARGE)
     assert widths(window, "outline", "graph", "schedule") == pytest.approx(dragged, abs=0.02)

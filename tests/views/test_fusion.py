@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPointF, Qt
@@ -48,10 +49,10 @@ def made() -> ModelDoc:
 
 
 @pytest.fixture
-def view(qtbot: object) -> GraphView:
+def view(qtbot: Any) -> GraphView:
     panel = GraphView()
     panel.set_theme(THEME)
-    qtbot.addWidget(panel)  # type: ignore[attr-defined]
+    qtbot.addWidget(panel)
     panel.set_theme(THEME)
     panel.resize(700, 800)
     panel.show_model(overview(made()))
@@ -145,9 +146,9 @@ def test_the_note_stays_inside(view: GraphView) -> None:
         assert view.canvas.viewport().rect().contains(note.geometry())
 
 
-def test_the_card_tells_and_asks(qtbot: object) -> None:
+def test_the_card_tells_and_asks(qtbot: Any) -> None:
     card = FusionCard()
-    qtbot.addWidget(card)  # type: ignore[attr-defined]
+    qtbot.addWidget(card)
     chosen: list[str] = []
     card.chosen.connect(chosen.append)
     names = tuple(f"op{number}" for number in range(12))
@@ -163,9 +164,9 @@ def test_the_card_tells_and_asks(qtbot: object) -> None:
     assert card.isHidden() and card.told is None
 
 
-def test_the_chooser_shows_all_of_a_reason(qtbot: object) -> None:
+def test_the_chooser_shows_all_of_a_reason(qtbot: Any) -> None:
     parent = QWidget()
-    qtbot.addWidget(parent)  # type: ignore[attr-defined]
+    qtbot.addWidget(parent)
     chooser = Chooser(parent)
     chooser.set_theme(THEME)
     chooser.open("Merge with…")
@@ -179,9 +180,9 @@ def test_the_chooser_shows_all_of_a_reason(qtbot: object) -> None:
     assert rows[0].height < 60 and chooser.list.viewport().height() >= sum(row.height for row in rows)
 
 
-def test_the_chooser_keeps_its_place_while_answers_come(qtbot: object) -> None:
+def test_the_chooser_keeps_its_place_while_answers_come(qtbot: Any) -> None:
     parent = QWidget()
-    qtbot.addWidget(parent)  # type: ignore[attr-defined]
+    qtbot.addWidget(parent)
     parent.resize(600, 400)
     parent.show()
     chooser = Chooser(parent)

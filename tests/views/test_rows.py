@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
@@ -218,10 +219,10 @@ def test_no_figure_of_a_step_is_cut(qapp: object) -> None:
     assert sum(part.isVisible() for part in cells) == 3, "one less before any is cut"
 
 
-def test_a_marked_row_stays_in_sight_where_the_panel_becomes_low(qtbot: object) -> None:
+def test_a_marked_row_stays_in_sight_where_the_panel_becomes_low(qtbot: Any) -> None:
     """Schedule leaves the outline six rows: the selected group was below them."""
     view = RowView("Rows", lambda painter, row, state: None)
-    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    qtbot.addWidget(view)
     view.show_rows(TreeRow(str(number), str(number), None) for number in range(12))
     view.resize(200, 300)
     view.show()
@@ -236,16 +237,16 @@ def test_a_marked_row_stays_in_sight_where_the_panel_becomes_low(qtbot: object) 
     assert not view.verticalScrollBar().value(), "who scrolled away from it stays there"
 
 
-def test_the_keyboard_comes_to_a_list_and_selects_nothing(qtbot: object) -> None:
+def test_the_keyboard_comes_to_a_list_and_selects_nothing(qtbot: Any) -> None:
     view = RowView("Rows", lambda painter, row, state: None)
-    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    qtbot.addWidget(view)
     view.show_rows([TreeRow(name, name, name) for name in "abc"])
     view.show()
     chosen: list[str] = []
     view.row_selected.connect(lambda row: chosen.append(row.key))
     QApplication.sendEvent(view, QFocusEvent(QEvent.Type.FocusIn, Qt.FocusReason.TabFocusReason))
     assert view.current_key == "a" and not chosen
-    qtbot.keyClick(view, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(view, Qt.Key.Key_Down)
     at = view.visualRect(view.rows.index_of("b")).center()
-    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=at)  # type: ignore[attr-defined]
+    qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=at)
     assert chosen == ["b", "b"]
