@@ -7,14 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from engine.tuning.comparison import (
-    GroupTrials,
-    ProgramDifference,
-    best_so_far,
-    compare,
-    first_within,
-    pair_groups,
-)
+from engine.documents.comparison import ProgramDifference
+from engine.tuning.comparison import GroupTrials, best_so_far, compare, first_within, pair_groups
 
 
 def series(*times: float | None, origin: str = "measured", **program: str) -> GroupTrials:
