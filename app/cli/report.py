@@ -24,7 +24,7 @@ from engine.documents.report import CurveDoc, EditDoc, GroupReport, ReportDoc, S
 from engine.execution.machine import machine
 from engine.present.comparison import entry_lines
 from engine.records.nodes import Attempt
-from engine.records.reader import RunReader, require_records
+from engine.records.reader import RunReader
 from engine.scheduling.text import from_text, to_text
 from engine.support.files import check_place, write_whole
 from engine.target.machines import machine as find_machine
@@ -152,7 +152,6 @@ def _fusion_steps(trail: HistoryRecord | None) -> Iterator[EditDoc]:
 
 def _search(path: Path) -> SearchDoc:
     """The last run of a file of records; BadInput where it holds none with a finished trial."""
-    require_records(path)
     with RunReader(path) as reader:
         run = reader.run()
         attempts = reader.attempts(run.number)

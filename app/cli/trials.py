@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from app.cli import output
+from app.cli.two_runs import RunTrials, comparison_document, comparisons, other_run, show_comparisons
 from engine import BadInput
 from engine.records.export import export
-from engine.records.nodes import ORIGINS, Attempt, Round, Run
-from engine.records.reader import RunReader, require_records
-from engine.records.store import RecordStore
+from engine.records.nodes import IMPORTED, ORIGINS, Attempt, Round, Run
+from engine.records.reader import MAKE_HINT, RunReader
 from engine.support.files import check_place
 from engine.support.serialization import to_json
 from engine.tuning.statistics import rank_correlation, variance_explained
@@ -42,9 +42,13 @@ class MappingResult:
     """Dimension -> part of the variance of the logarithm of the times that it explains by itself."""
 
 
-def trials(records: Path, number: int | None, table: Path | None, origin: str | None, json: bool) -> None:
-    """List the runs of a file and tell of one of them; write the trials as a table where one is asked for."""
-    require_records(records)
+def trials(
+    records: Path, number: int | None, against: str | None, table: Path | None, origin: str | None, json: bool
+) -> None:
+    """List the runs of a file and tell of one of them; write the trials as a table where one is asked for.
+
+    against: number of another run of the file, or another file, whose last run is compared.
+    """
     if table is not None:
         check_place(table, "command line")
     with RunReader(records) as reader:
@@ -52,23 +56,32 @@ def trials(records: Path, number: int | None, table: Path | None, origin: str | 
         chosen = reader.run(number) if runs or number is not None else None
         attempts = reader.attempts(chosen.number) if chosen else ()
         rounds = reader.rounds(chosen.number) if chosen else ()
-    with RecordStore(records) as store:
-        kept = store.counts()
+        kept = reader.counts()
         if table is not None:
-            export(store, _origin(origin, chosen, tuple(kept)), table)
+            export(reader, _origin(origin, chosen, tuple(kept)), table)
     found = _mapping_results(attempts)
+    own = RunTrials(records, chosen, attempts) if chosen else None
+    if against is not None and own is None:
+        raise BadInput("records", str(records), "holds no run to compare", MAKE_HINT)
+    other = other_run(own, against) if own and against is not None else None
+    compared = comparisons(own, other) if own and other else ()
     if json:
-        output.document(**_document(runs, chosen, found, rounds, kept))
+        beside = {"against": comparison_document(other, compared)} if other else {}
+        output.document(**_document(runs, chosen, found, rounds, kept), **beside)
         return
     _show_runs(runs, kept)
     if chosen is not None:
         _show(chosen, found, rounds)
+    if own and other:
+        show_comparisons(own, other, compared)
 
 
 def _origin(asked: str | None, run: Run | None, kept: Sequence[str]) -> str:
     """Which origin a table is of: those of several are never in one."""
     if asked is not None and asked not in ORIGINS:
         raise BadInput("command line", f"--origin {asked}", "is no origin of times", f"one of {', '.join(ORIGINS)}")
+    if run is not None and run.request.runner == IMPORTED:
+        raise BadInput("command line", "--export", f"no trial of {run.request.strategy} is kept: its log has them all")
     if asked is None and run is None and len(kept) > 1:
         hint = f"name one with --origin: {', '.join(kept)}"
         raise BadInput("command line", "--export", "would mix times of several origins", hint)
@@ -88,11 +101,11 @@ def _of_mapping(group: str, mapping: str, attempts: Sequence[Attempt]) -> Mappin
     timed = [one for one in attempts if one.microseconds is not None and not one.failure]
     times = np.array([one.microseconds for one in timed], float)
     promised = np.array([one.promised for one in timed], float)
-    names = [name for name, _ in attempts[0].values]
+    programs = [dict(one.values) for one in timed]
     importance = {}
-    for place, name in enumerate(names):
-        codes: dict[int | str, int] = {}
-        values = [codes.setdefault(one.values[place][1], len(codes)) for one in timed]
+    for name in dict.fromkeys(name for one in attempts for name, _ in one.values):
+        codes: dict[int | str | None, int] = {}
+        values = [codes.setdefault(program.get(name), len(codes)) for program in programs]
         importance[name] = variance_explained(times, np.array(values, np.int32)) if timed else 0.0
     failures = Counter(one.failure for one in attempts if one.failure)
     best = min(timed, key=lambda one: (one.microseconds, one.number), default=None)
@@ -151,9 +164,11 @@ def _show_runs(runs: Sequence[Run], kept: Kept) -> None:
 
 def _show(run: Run, found: Sequence[MappingResult], rounds: Sequence[Round]) -> None:
     columns = ("group", "mapping", "attempts>", "failed>", "best>", "rank>", "what explains the times")
-    output.table(
-        f"Run {run.number}: {run.request.origin} times, rank correlation with the promised", columns, map(_cells, found)
-    )
+    title = f"Run {run.number}: {run.request.origin} times"
+    if run.request.runner == IMPORTED:  # of which nothing was promised, and no rounds are known
+        output.table(title, columns[:5] + columns[6:], (row[:5] + row[6:] for row in map(_cells, found)))
+        return
+    output.table(f"{title}, rank correlation with the promised", columns, map(_cells, found))
     if run.refused:
         rows = ((one.group, one.mapping, str(one.count), one.because) for one in run.refused)
         output.table("Mappings that are not searched", ("group", "mapping", "count>", "because"), rows)

@@ -73,8 +73,13 @@ def tune(
 
 
 def trials(
-    records: Annotated[Path, Argument(metavar="DB", parser=read_file, help="File of records that `tune` wrote.")],
+    records: Annotated[
+        Path, Argument(metavar="DB", parser=read_file, help="Records of `tune`, or a log of Kernel Tuner or TVM.")
+    ],
     run: Annotated[int | None, Option(metavar="N", help="The run to tell of, else the last.")] = None,
+    against: Annotated[
+        str | None, Option(metavar="RUN", help="Compare with another run: its number, or another file.")
+    ] = None,
     table: Table = None,
     origin: Annotated[
         str | None,
@@ -88,4 +93,4 @@ def trials(
     """Runs of a file of records. Also the best of each mapping, and which dimensions explain the times."""
     from app.cli import trials as tuning_records
 
-    tuning_records.trials(records, run, table, origin, json)
+    tuning_records.trials(records, run, against, table, origin, json)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.execution.nodes import Failure
 from engine.records.nodes import Trial
-from engine.records.store import RecordStore
+from engine.records.store import KeptTrials
 from engine.support.errors import BadInput
 
 COLUMNS = (
@@ -17,7 +17,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def export(store: RecordStore, origin: str, path: str | Path, group: str | None = None) -> int:
+def export(kept: KeptTrials, origin: str, path: str | Path, group: str | None = None) -> int:
     """Write the trials of one origin to PATH, as its name ends: .csv or .json; the number of rows.
 
     Origins have files of their own: nothing mixes them.  Raises BadInput for another ending or a file that cannot be
@@ -26,7 +26,7 @@ def export(store: RecordStore, origin: str, path: str | Path, group: str | None 
     path = Path(path)
     if path.suffix not in (".csv", ".json"):
         raise BadInput("records", str(path), "ends neither in .csv nor in .json", "name the format by the ending")
-    rows = [_row(trial) for trial in store.trials(origin, group)]
+    rows = [_row(trial) for trial in kept.trials(origin, group)]
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             if path.suffix == ".json":

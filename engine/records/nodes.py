@@ -79,6 +79,8 @@ RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped"
 GO, PAUSE, STOP = "run", "pause", "stop"
 """Requests of the user to a run: continue, pause, stop."""
 WISHES = (GO, PAUSE, STOP)
+IMPORTED = "imported"
+"""The runner of a run that another tuner made: its log was read."""
 NEW, REUSED, FAILED = "new", "reused", "failed"
 """States of an attempt: run now, known before, or without a time (of which a known failure is one)."""
 BEAT, SILENCE = 0.5, 5.0
@@ -97,11 +99,11 @@ class Request:
     target: str
     strategy: str
     runner: str
-    """"predicted", "measured" or "replayed"."""
+    """"predicted", "measured", "replayed" or "imported"."""
     origin: str
     """Of every time of the run."""
     trials: int
-    """For each group on average."""
+    """For each group on average; 0 where that is not known."""
     minutes: float | None = None
     seed: int = 0
     groups: tuple[str, ...] = ()
@@ -158,7 +160,7 @@ class Run:
 
     number: int
     started: str
-    """UTC."""
+    """UTC; "" for a log of another tuner."""
     state: str
     wish: str
     host: str

@@ -29,9 +29,9 @@ from engine.records.nodes import (
     TaskRecord,
     Trial,
 )
-from engine.records.reader import ATTEMPT_COLUMNS, ROUND_COLUMNS, RunTables, is_alive
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import PATIENCE, RecordStore, now
+from engine.records.tables import ATTEMPT_COLUMNS, ROUND_COLUMNS, RunTables, is_alive
 from engine.support.errors import BadInput
 from engine.support.serialization import to_json
 
@@ -54,11 +54,12 @@ class RunLog:
     @staticmethod
     def start(
         store: RecordStore, request: Request, tasks: Sequence[TaskRecord] = (),
-        skipped: Mapping[str, str] | None = None, refused: Sequence[RefusedRecord] = (),
+        skipped: Mapping[str, str] | None = None, refused: Sequence[RefusedRecord] = (), started: str | None = None,
     ) -> RunLog:  # fmt: skip
-        """A new run of this process."""
+        """A new run of this process.  started: UTC, by default now; "" where nobody knows."""
         columns = {
-            "started": now(), "wish": GO, **_this_process(), "request": _plain(request), "tasks": _plain(tuple(tasks)),
+            "started": now() if started is None else started, "wish": GO, **_this_process(),
+            "request": _plain(request), "tasks": _plain(tuple(tasks)),
             "skipped": _plain(skipped or {}), "refused": _plain(tuple(refused)),
         }  # fmt: skip
         query = f"INSERT INTO runs ({', '.join(columns)}) VALUES (?{', ?' * (len(columns) - 1)})"

@@ -38,7 +38,52 @@ _INSERT = (
 )
 
 
-class RecordStore:
+class KeptTrials:
+    """Reads the trials of one file over a connection.  Raises what `RecordStore` does; any call may."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.connection, self.path = connection, path
+        """For the modules of this package, which read and write their own tables."""
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """All rows at once: an open cursor holds a read lock, and the write-ahead log cannot be moved into the file."""
+        with sqlite_errors(self.path):
+            return self.connection.execute(query, values).fetchall()
+
+    def find(self, subject: Subject, origin: str) -> Trial | None:
+        """The kept trial of a subject, or None."""
+        query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE key = ? AND origin = ?"
+        rows = self._rows(query, subject.key, origin)
+        return trial_of(rows[0], self.path) if rows else None
+
+    def trials(self, origin: str, group: str | None = None, after: int = 0) -> Iterator[Trial]:
+        """Trials of one origin as they finished.  group: only those run for it.  after: leave out that many rows."""
+        which = "" if group is None else " AND grp = ?"
+        values = (origin, after) if group is None else (origin, after, group)
+        query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND number > ?{which} ORDER BY number"
+        with sqlite_errors(self.path):
+            for row in self.connection.execute(query, values):
+                yield trial_of(row, self.path)
+
+    def counts(self) -> dict[str, tuple[int, dict[str, int]]]:
+        """Of each origin that has any: the number of times, and of failures by kind."""
+        found: dict[str, tuple[int, dict[str, int]]] = {}
+        rows = self._rows("SELECT origin, failure, count(*) FROM trials GROUP BY 1, 2")
+        for origin in ORIGINS:
+            mine = {failure: number for of, failure, number in rows if of == origin}
+            if mine:
+                found[origin] = mine.pop("", 0), mine
+        return found
+
+    def trial(self, number: int) -> Trial:
+        """One trial with its recipe.  Raises BadInput where there is none of that number."""
+        rows = self._rows(f"SELECT {TRIAL_COLUMNS} FROM trials WHERE number = ?", number)
+        if not rows:
+            raise BadInput("records", str(self.path), f"holds no trial {number}")
+        return trial_of(rows[0], self.path)
+
+
+class RecordStore(KeptTrials):
     """Trials in one file, made where it is absent.
 
     Raises BadInput for a file that is damaged, locked, not ours or of a newer version; any call may.
@@ -47,11 +92,10 @@ class RecordStore:
 
     def __init__(self, path: str | Path, patience: float = PATIENCE) -> None:
         """patience: seconds to wait while another process writes."""
-        self.path = Path(path)
-        with sqlite_errors(self.path):
+        path = Path(path)
+        with sqlite_errors(path):
             # Without an isolation level the sqlite3 module opens no transactions of its own.
-            self.connection = sqlite3.connect(self.path, timeout=patience, isolation_level=None)
-            """For the modules of this package, which write their own tables."""
+            super().__init__(sqlite3.connect(path, timeout=patience, isolation_level=None), path)
             try:
                 self._open(patience)
             except BaseException:
@@ -123,34 +167,6 @@ class RecordStore:
         query = "SELECT number FROM trials WHERE key = ? AND origin = ?"
         (number,) = self.connection.execute(query, row[:2]).fetchone()
         return int(number), False
-
-    def find(self, subject: Subject, origin: str) -> Trial | None:
-        """The kept trial of a subject, or None."""
-        with sqlite_errors(self.path):
-            row = self.connection.execute(
-                f"SELECT {TRIAL_COLUMNS} FROM trials WHERE key = ? AND origin = ?", (subject.key, origin)
-            ).fetchone()
-        return None if row is None else trial_of(row, self.path)
-
-    def trials(self, origin: str, group: str | None = None, after: int = 0) -> Iterator[Trial]:
-        """Trials of one origin as they finished.  group: only those run for it.  after: leave out that many rows."""
-        which = "" if group is None else " AND grp = ?"
-        values = (origin, after) if group is None else (origin, after, group)
-        query = f"SELECT {TRIAL_COLUMNS} FROM trials WHERE origin = ? AND number > ?{which} ORDER BY number"
-        with sqlite_errors(self.path):
-            for row in self.connection.execute(query, values):
-                yield trial_of(row, self.path)
-
-    def counts(self) -> dict[str, tuple[int, dict[str, int]]]:
-        """Of each origin that has any: the number of times, and of failures by kind."""
-        found: dict[str, tuple[int, dict[str, int]]] = {}
-        with sqlite_errors(self.path):
-            rows = self.connection.execute("SELECT origin, failure, count(*) FROM trials GROUP BY 1, 2").fetchall()
-        for origin in ORIGINS:
-            mine = {failure: number for of, failure, number in rows if of == origin}
-            if mine:
-                found[origin] = mine.pop("", 0), mine
-        return found
 
 
 def trial_of(row: tuple[Any, ...], path: Path) -> Trial:

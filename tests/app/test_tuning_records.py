@@ -72,3 +72,49 @@ def test_trials_of_one_origin_are_exported(records: Path, tmp_path: Path) -> Non
     document("trials", str(records), "--export", str(tmp_path / "t.csv"), "--origin", "measured")
     assert (tmp_path / "t.csv").read_text().count("\n") == 1
     assert "no origin" in refused("trials", str(records), "--export", str(tmp_path / "t.csv"), "--origin", "guessed")
+
+
+def log_of(path: Path, times: dict[int, float], group: str = "vector_add") -> Path:
+    """A cache of Kernel Tuner; times in milliseconds by block."""
+    entries = {f"{block}": {"block": block, "time": time} for block, time in times.items()}
+    head = {"device_name": "NVIDIA A100", "kernel_name": group, "tune_params_keys": ["block"]}
+    path.write_text(json.dumps({**head, "cache": entries}))
+    return path
+
+
+def test_a_log_of_another_tuner_is_told_like_a_run(tmp_path: Path) -> None:
+    path = log_of(tmp_path / "cache.json", {32: 0.5, 64: 0.25, 128: 1.0})
+    told = document("trials", str(path))
+    (run,) = told["runs"]
+    assert (run["origin"], run["runner"], run["target"], run["started"]) == ("published", "imported", "NVIDIA A100", "")
+    (found,) = told["mappings"]
+    assert (found["group"], found["microseconds"], found["program"]) == ("vector_add", 250.0, {"block": 64})
+    text = loomscope("trials", str(path)).stdout
+    assert "published times" in text and "promised" not in text and "round" not in text
+    assert "its log has them all" in refused("trials", str(path), "--export", str(tmp_path / "t.csv"))
+    assert not (tmp_path / "t.csv").exists()
+
+
+def test_two_runs_are_compared_by_group(records: Path, tmp_path: Path) -> None:
+    before = log_of(tmp_path / "before.json", {32: 0.8, 64: 0.6, 128: 0.4})
+    after = log_of(tmp_path / "after.json", {32: 0.4, 64: 0.2, 128: 0.1})
+    (group,) = document("trials", str(after), "--against", str(before))["against"]["groups"]
+    found = group["found"]
+    assert (found["own"]["best"], found["other"]["best"], found["ratio"]) == (100.0, 400.0, pytest.approx(4.0))
+    assert (found["own"]["reached"], found["other"]["reached"]) == (1, 3)
+    assert found["differences"] == [], "both are fastest with 128"
+    text = loomscope("trials", str(after), "--against", str(before)).stdout
+    assert "4.000" in text and "1 and 3" in text and "before.json" in text
+    # Predicted, synthetic and published times are not divided by each other.
+    (mixed,) = document("trials", str(records), "--against", str(before))["against"]["groups"]
+    assert (mixed["own_group"], mixed["other_group"]) == ("matmul_0", "vector_add"), "the only group of each"
+    assert mixed["found"]["ratio"] is None and "synthetic and published" in mixed["found"]["why_not"]
+    assert "synthetic and published" in loomscope("trials", str(records), "--against", str(before)).stdout
+
+
+def test_a_run_that_cannot_be_compared_is_refused(records: Path, tmp_path: Path) -> None:
+    assert document("trials", str(records), "--against", "1")["against"]["run"] == 1
+    assert "with itself" in refused("trials", str(records), "--against", "2")
+    assert "with itself" in refused("trials", str(records), "--against", str(records))
+    assert "no run 7" in refused("trials", str(records), "--against", "7")
+    assert "is not there" in refused("trials", str(records), "--against", str(tmp_path / "absent.db"))

@@ -38,10 +38,11 @@ from engine.records.nodes import (
     TaskRecord,
     Trial,
 )
-from engine.records.reader import RunReader, is_alive, require_records
+from engine.records.reader import RunReader
 from engine.records.runs import RunLog, ask
 from engine.records.schema import FORMAT
 from engine.records.store import RecordStore
+from engine.records.tables import is_alive
 from engine.support.errors import BadInput, MissingCapability
 
 REQUEST = Request(
@@ -351,8 +352,10 @@ def test_failures_are_kept_with_their_kind(tmp_path: Path) -> None:
 def test_an_empty_file_that_nobody_makes_is_none_of_records(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(BadInput, match="is empty"):
-        require_records(tmp_path / "empty.db")
+        RunReader(tmp_path / "empty.db")
     assert not (tmp_path / "empty.db").stat().st_size
     RecordStore(tmp_path / "made.db").close()
-    require_records(tmp_path / "made.db")
-    require_records(tmp_path / "absent.db")
+    with RunReader(tmp_path / "made.db") as reader:
+        assert not reader.runs()
+    with pytest.raises(BadInput, match="is not there"):
+        RunReader(tmp_path / "absent.db")

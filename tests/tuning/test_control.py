@@ -17,9 +17,10 @@ import pytest
 from engine.execution.nodes import PREDICTED
 from engine.recipe import Recipe
 from engine.records.nodes import GO, INTERRUPTED, PAUSE, PAUSED, RUNNING, STOP, STOPPED, Run
-from engine.records.reader import RunReader, is_alive
+from engine.records.reader import RunReader
 from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
+from engine.records.tables import is_alive
 from engine.tuning.control import SearchControl
 from tests.records.test_runs import REQUEST
 from tests.support.commands import ROOT, heed_interrupts

@@ -13,7 +13,7 @@ from app.controllers.tuning.follower import Follower, RunUpdate
 from app.session.background import Background, Result
 from engine.documents.model import ProblemDoc
 from engine.records.nodes import STOPPED
-from engine.records.reader import RunReader, require_records
+from engine.records.reader import RunReader
 from engine.records.runs import RunLog, ask
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput
@@ -65,7 +65,7 @@ class Attachment(QObject):
             if not quiet:
                 self.refused.emit(path, problem)
 
-        self._files.run(lambda: _existing(path), partial(self._follow, path), refuse)
+        self._files.run(lambda: Follower(path), partial(self._follow, path), refuse)
 
     def start_after(self, path: Path, begin: Callable[[], None]) -> None:
         """Calls `begin`, and follows the first run of a file that is newer than those that are in it now."""
@@ -162,15 +162,9 @@ class Attachment(QObject):
             self.refused.emit(path, problem)
 
 
-def _existing(path: Path) -> Follower:
-    """Follows the last run of a file that is there."""
-    require_records(path)
-    return Follower(path)
-
-
 def _last_run(path: Path) -> int:
-    """The number of a file's last run; 0 where it has none, or is not there."""
-    if not path.is_file():
+    """The number of a file's last run; 0 where it has none, is empty or not there."""
+    if not path.is_file() or not path.stat().st_size:
         return 0
     with RunReader(path) as reader:
         runs = reader.runs()

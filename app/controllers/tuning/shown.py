@@ -11,7 +11,7 @@ from pathlib import Path
 from app.controllers.tuning.figures import groups_of, summary
 from app.controllers.tuning.follower import Follower, RunUpdate
 from engine.documents.model import ModelDoc, ProblemDoc
-from engine.records.nodes import PAUSED, RUNNING, Round, Run
+from engine.records.nodes import IMPORTED, PAUSED, RUNNING, Round, Run
 from views.format import plural
 from views.hierarchy import group_title
 from views.tuning.nodes import STARTING, STOPPING, GroupProgress, Status
@@ -101,12 +101,14 @@ class Shown:
         if run is None:
             return Status("Tuning", STARTING, 0, 0, "", (), self.problem)
         request = run.request
-        facts = (
-            ("Strategy", request.strategy), ("Times", request.origin),
-            ("Records", self.path.name), ("Process", f"{run.pid} on {run.host}"),
-        )  # fmt: skip
+        facts = [("Strategy", request.strategy), ("Times", request.origin), ("Records", self.path.name)]
+        if request.runner == IMPORTED:
+            facts[0] = ("Tuner", request.strategy)
+            facts += [("Target", request.target)] if request.target else []
+        else:
+            facts.append(("Process", f"{run.pid} on {run.host}"))
         title, count = f"Tuning {Path(request.source).stem}", len(self.trials)
-        return Status(title, self.state, count, self.total, self._time_left(), facts, self.problem, run.message)
+        return Status(title, self.state, count, self.total, self._time_left(), tuple(facts), self.problem, run.message)
 
     def _time_left(self) -> str:
         """How long it will take at the present pace; "" where it cannot be estimated."""
