@@ -165,7 +165,13 @@ def paint_focus(painter: ThemedPainter, cell: QRectF) -> None:
 
 
 def paint_time_mark(painter: ThemedPainter, centre: QPointF, origin: str) -> None:
-    """The mark before a time: a ring where predicted, a disc where measured, a dotted ring where synthetic."""
+    """The mark before a time: a ring where predicted, a disc where measured, a dotted ring where synthetic, a cross
+    where others published it."""
+    if origin == "published":
+        x, y, far = centre.x(), centre.y(), 2.4
+        ends = ((x - far, y - far), (x + far, y + far)), ((x - far, y + far), (x + far, y - far))
+        painter.strokes(*ends, tint="text-2", width=1.2)
+        return
     line = Qt.PenStyle.DotLine if origin == "synthetic" else Qt.PenStyle.SolidLine
     pen = QPen(painter.colour("text-2"), 1.2, line)
     painter.disc(centre, 2.8, "text-2" if origin == "measured" else "", pen)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from app.cli import output
+from engine.documents.comparison import GroupComparison
 from engine.records.nodes import Attempt, Run
 from engine.records.reader import RunReader
 from engine.support.errors import BadInput
 from engine.support.serialization import to_json
-from engine.tuning.comparison import GroupComparison, GroupTrials, Pair, compare, pair_groups
+from engine.tuning.comparison import GroupTrials, Pair, compare, pair_groups
 from views.format import duration
 
 

@@ -14,6 +14,7 @@ from views.plots.chart_import import are_charts_coming
 from views.plots.writing import Cells, csv_of, png_of, save_as, svg_of
 from views.theme import Theme
 from views.themed import Themed
+from views.themed_painter import ThemedPainter
 
 if TYPE_CHECKING:  # pyqtgraph takes half a second to load, which the window's start does not pay
     from views.plots.chart import Chart
@@ -34,6 +35,8 @@ class PlotFrame(QWidget, Themed):
     """An axis is logarithmic now, or no longer."""
     log_axes: tuple[str, ...] = ()
     """Those that may be logarithmic: "x", "y"."""
+    nothing = ""
+    """What a plot without data says."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -178,8 +181,11 @@ class PlotFrame(QWidget, Themed):
         self.flush()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """A picture may be taken of a plot that is not on a screen."""
+        """A picture may be taken of a plot that is not on a screen; one without data says why it has none."""
         self.flush()
+        if self.nothing and self.theme is not None and not self.has_data():
+            inside = QRectF(self.rect()).adjusted(24, 24, -24, -24)
+            ThemedPainter(self, self.theme).words(inside, self.nothing, "text-3")
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """The focus shows at the selected point."""

@@ -47,7 +47,8 @@ class TuningHeadline(QWidget, Themed):
             facts.append(("", gain_text(found.gain)))
         if found.before:
             facts.append(("Start", duration(found.before)))
-        facts.append(("Trials", f"{found.trials:,} in {plural(found.rounds, 'round')}"))
+        rounds = f" in {plural(found.rounds, 'round')}" if found.rounds else ""
+        facts.append(("Trials", f"{found.trials:,}{rounds}"))
         facts.append(("Failed", f"{found.failed:,}"))
         return facts
 

@@ -26,6 +26,8 @@ FEWEST = 20
 FAST, REACH = 1 / 5, 10.0
 """The axis reaches so many times as far above the best time as the fastest part of the trials does, at least to the
 start: what a search is about keeps its room, whatever its slow trials took.  Slower ones are arrows at the edge."""
+MANY = 300
+"""Trials from which on only those on the line of the best show their spread: those of all would cover the plot."""
 LEAST = 0.03
 """Part of the best time that its neighbours count as apart from it: equal times are no stretch."""
 OVER, UNDER = 0.05, 0.16
@@ -120,7 +122,8 @@ class ProgressPlot(TrialPlot):
         ends = time_range(times, summary.before, self.logs[1])
         plot.show_axes(x, AxisScale(f"{summary.origin} µs", *ends), self.logs)
         low, high = (side[self.rows] for side in self.trials.spread)
-        plot.spans("spread", numbers, low, high, "text-3")
+        told = improvements(times) if len(times) > MANY else slice(None)
+        plot.spans("spread", numbers[told], low[told], high[told], "text-3")
         plot.marks("trials", numbers, times, MarkStyle("text-3", summary.origin, arrows="text-2"))
         if summary.before:
             place = BELOW if summary.before > ends[1] - HEAD * (ends[1] - ends[0]) else ABOVE
@@ -175,7 +178,10 @@ class ProgressPlot(TrialPlot):
         text = f"best {duration(self.summary.best)}, trial {self.summary.number:,}"
         right = float(numbers[last[0]]) < plot.home[0][1] / 2 if not self.logs[0] else False
         at = (float(numbers[last[0]]), float(times[last[0]]))
-        plot.text("best name", *at, text, TextStyle("accent", (0 if right else 1, -0.35), strong=True))
+        low, high = plot.home[1]
+        is_low = not self.logs[1] and at[1] - low < HEAD * (high - low)  # the axis ends at zero: no room below
+        anchor = (0 if right else 1, 1.35 if is_low else -0.35)
+        plot.text("best name", *at, text, TextStyle("accent", anchor, strong=True, plate=is_low))
 
     def _draw_failures(self, chart: Chart, above: Plot, x: AxisScale, numbers: Numbers) -> None:
         """A tick for each failure, wrong results in a row of their own; the selected one is underlined."""

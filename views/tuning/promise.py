@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 AIR = 0.06
 """Part of the axis between its ends and the outermost dots."""
 NOTHING = "No trial has both an estimate and a time yet"
+NO_ESTIMATE = "No trial has an estimate: logs of other tuners hold none"
 
 
 class PromisePlot(TrialPlot):
@@ -34,13 +35,14 @@ class PromisePlot(TrialPlot):
         """Replaces the dots.  correlation: Spearman's, NaN where there are too few trials."""
         known = np.isfinite(trials.promised[rows]) & np.isfinite(trials.microseconds[rows])
         self.trials, self.rows, self._origin, self._correlation = trials, rows[known], origin, correlation
+        self.nothing = NO_ESTIMATE if origin == "published" else NOTHING
         self.setAccessibleDescription(self.headline())
         self.refresh()
 
     def headline(self) -> str:
         """What the dots say in a sentence."""
         if np.isnan(self._correlation):
-            return NOTHING if not len(self.rows) else "too few trials for a rank correlation"
+            return self.nothing if not len(self.rows) else "too few trials for a rank correlation"
         said = f"rank correlation {self._correlation:.3f} (Spearman) over {len(self.rows):,} trials"
         return f"{said}; both are predictions" if self._origin == "predicted" else said
 
