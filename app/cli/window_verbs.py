@@ -63,12 +63,16 @@ def render(
             metavar="NAME",
             help="Of schedule: tree, iteration space, decisions, addresses, pipeline; code: cuda, ptx, "
             "sass; timing: kernels, prediction, live, roofline; "
-            "tuning: progress, estimate vs. result (or promise), dimensions, ablation.",
+            "tuning: progress, estimate vs. result (or promise), dimensions, ablation, "
+            "two runs.",
         ),
     ] = "tree",
     advice: Annotated[Path | None, Option(metavar="FILE", parser=read_file, help="Entries to add, as text.")] = None,
     replay: Annotated[Path | None, Option(metavar="FILE", parser=read_file, help="Recorded times to show.")] = None,
     records: Annotated[Path | None, Option(metavar="DB", parser=read_file, help="Tuning run to show.")] = None,
+    against: Annotated[
+        Path | None, Option(metavar="DB", parser=read_file, help="Run to compare it with: --tab 'two runs'.")
+    ] = None,
     what_if: Annotated[list[str], Option(metavar="NAME=VALUE", help="Of the pipeline: stages=3.")] = NOTHING,
     tile: Annotated[int | None, Option(metavar="N", help="Tile to select in the pipeline.")] = None,
     target: Gpu = None,
@@ -82,7 +86,7 @@ def render(
         from app.shell.render import render as draw
 
         wanted = PictureOptions(
-            size_of(size), theme, panel, perspective, tab, group, advice, replay, records,
+            size_of(size), theme, panel, perspective, tab, group, advice, replay, records, against,
             numbers_of(what_if, "--what-if", "stages=3"), tile, target, dimensions_of(dim),
         )  # fmt: skip
         draw(file, out, wanted)

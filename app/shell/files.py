@@ -34,6 +34,7 @@ class FileActions(QObject):
     replay_chosen = Signal(str)
     """A file of times to play."""
     records_chosen = Signal(str)
+    other_records_chosen = Signal(str)
     """A file of records to follow."""
     other_chosen = Signal(str)
     """A model or workspace to compare the open one with."""
@@ -111,6 +112,10 @@ class FileActions(QObject):
     def ask_records(self) -> None:
         """Asks for a file of records to follow."""
         self._ask("Open tuning log", [RECORDS, ANY], self.records_chosen.emit)
+
+    def ask_other_records(self) -> None:
+        """Asks for a file of records to compare the shown run with."""
+        self._ask("Compare with the last run of another log", [RECORDS, ANY], self.other_records_chosen.emit)
 
     def ask_other(self) -> None:
         """Asks for a model or a workspace to compare with."""

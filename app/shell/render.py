@@ -59,6 +59,8 @@ class PictureOptions:
     """A file of times, whose samples of the group are shown and whose times stand on the graph."""
     records: Path | None = None
     """Of a tuning run, for the Tune perspective."""
+    against: Path | None = None
+    """The records of the run that it is compared with."""
     what_if: Mapping[str, int] = field(default_factory=dict)
     """Where the sliders of the pipeline stand, by name ("stages")."""
     tile: int | None = None
@@ -121,6 +123,8 @@ def _open_model(window: Window, path: str, options: PictureOptions) -> None:
         _replay(window, options.replay)
     if options.records is not None:
         _attach(window, options.records)
+    if options.against is not None:
+        _compare(window, options.against)
     window.workspace.bus.select_group(_group_of(model, options.group or "", window.wiring.tuning.group))
     _wait_idle(window)
     if window.wiring.timing.player is not None:
@@ -190,6 +194,17 @@ def _attach(window: Window, path: Path) -> None:
     if control.refusal is not None:
         raise _error_of(control.refusal[1])
     tuning.show()
+
+
+def _compare(window: Window, path: Path) -> None:
+    """Compares the shown run with another; BadInput where none is shown, and where the other is refused."""
+    comparison = window.wiring.tuning.comparison
+    if comparison.control.shown is None:
+        raise BadInput("window", f"against {path}", "there is no run beside it", "name one's file with --records")
+    comparison.open(str(path))
+    _wait_idle(window)
+    if comparison.refusal is not None:
+        raise _error_of(comparison.refusal[1])
 
 
 def _advise(window: Window, text: str, source: str) -> None:

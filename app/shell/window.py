@@ -65,6 +65,7 @@ class Window(QMainWindow):
         self.files = FileActions(self, self.document, self.settings, self.notice)
         self.files.replay_chosen.connect(lambda path: self.wiring.timing.replay(path))
         self.files.records_chosen.connect(lambda path: self.wiring.tuning.control.attach(path))
+        self.files.other_records_chosen.connect(lambda path: self.wiring.tuning.comparison.open(path))
         self._preferred = theme or str(self.settings.value("theme", "dark"))
         self.theme = self._load_theme()
         self.panels = Panels()
@@ -296,6 +297,7 @@ class Window(QMainWindow):
         panels.timing.live.replay_requested.connect(self.files.ask_replay)
         for view in (panels.tuning, panels.run):
             view.attach_requested.connect(self.files.ask_records)
+        panels.tuning.comparison.log_requested.connect(self.files.ask_other_records)
         panels.outline.example_requested.connect(lambda: self.files.open(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))
         self.status.jobs_requested.connect(lambda: self._toggle("jobs"))

@@ -8,6 +8,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from views.choices import choice_box
+
 FIELDS = {
     "pin": "an iterator, e.g. j",
     "parallel": "true or false",
@@ -28,9 +30,9 @@ class EntryForm(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.statements = _choice("Statements")
-        self.dimension = _choice("Dimension")
-        self.field = _choice("Field")
+        self.statements = choice_box("Statements", 3)
+        self.dimension = choice_box("Dimension", 3)
+        self.field = choice_box("Field", 3)
         self.field.addItems(list(FIELDS))
         self.field.currentTextChanged.connect(self._show_hint)
         self.value = QLineEdit()
@@ -88,16 +90,6 @@ class EntryForm(QWidget):
             self.entry_requested.emit(f"{statements} @ {self.dimension.currentText()}: {field} {value}")
         if value:
             self.value.clear()
-
-
-def _choice(name: str) -> QComboBox:
-    made = QComboBox()
-    made.setProperty("role", "small")
-    made.setAccessibleName(name)
-    made.setToolTip(name)
-    made.setMinimumContentsLength(3)
-    made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    return made
 
 
 def _fill(choice: QComboBox, items: Sequence[str]) -> None:

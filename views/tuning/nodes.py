@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.documents.comparison import GroupComparison
 from engine.documents.model import ProblemDoc
 
 RUNNING, PAUSED, STOPPED, FINISHED, INTERRUPTED = "running", "paused", "stopped", "finished", "interrupted"
@@ -30,6 +34,8 @@ class Status:
     """Why it ended, where it did not end by itself."""
     message: str = ""
     """Why it ended, in the words of its process."""
+    is_last: bool = True
+    """Of its file: only the last run can be started again."""
 
     @property
     def is_live(self) -> bool:
@@ -112,3 +118,35 @@ class Importance:
     """Value of the best trial."""
     values: int
     """Values that were tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunChoice:
+    """A run that may be shown, or compared with."""
+
+    number: int
+    """In its file; 0 where it is of another file than the others."""
+    text: str
+    """ "Run 3, 29 Nov 2026 18:59, evolution, finished"."""
+
+
+@dataclass(frozen=True)
+class RunCurve:
+    """What one run found of one group in the course of its trials."""
+
+    name: str
+    """Of the run: "run 3"."""
+    origin: str
+    best: NDArray[np.float64]
+    """The fastest so far after each trial, microseconds; NaN until there is one."""
+    reached: int | None
+    """Number of the trial that was as fast as the slower of both runs' bests; None where they do not compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedGroup:
+    """A group of one run beside that of another."""
+
+    key: str
+    title: str
+    found: GroupComparison

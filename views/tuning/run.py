@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import (
-    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
@@ -19,9 +18,20 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from views.choices import choice_box, show_choices
 from views.message import detail_of
 from views.panel import PADDING, Elided, Panel, label, rule
-from views.tuning.nodes import FINISHED, INTERRUPTED, PAUSED, RUNNING, STARTING, STOPPED, STOPPING, Status
+from views.tuning.nodes import (
+    FINISHED,
+    INTERRUPTED,
+    PAUSED,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    RunChoice,
+    Status,
+)
 
 ALL, SELECTED = "All groups", "Selected group"
 NO_LIMIT = "no limit"
@@ -55,12 +65,14 @@ class RunView(Panel):
     resume_requested = Signal()
     attach_requested = Signal()
     detach_requested = Signal()
+    run_chosen = Signal(int)
+    """Number of another run of the file that is open."""
 
     def __init__(self) -> None:
         super().__init__("Run")
         self.setObjectName("tuning-run")
-        self.strategy, self.runner = _choice("Strategy"), _choice("Time source")
-        self.scope = _choice("What is searched")
+        self.strategy, self.runner = choice_box("Strategy"), choice_box("Time source")
+        self.scope = choice_box("What is searched")
         self.scope.addItems([ALL, SELECTED])
         self.trials = _number("Trials for each group on average", str(TRIALS))
         self.minutes = _number("Minutes, at most", NO_LIMIT)
@@ -70,6 +82,8 @@ class RunView(Panel):
         self.stop = _button("Stop", self.stop_requested)
         self.resume = _button("Resume", self.resume_requested)
         self.detach = _button("Close run", self.detach_requested)
+        self.runs = choice_box("Which run of the log is shown")
+        self.runs.activated.connect(lambda _: self.run_chosen.emit(self.runs.currentData()))
         self.state_title, self.state, self.count = label("", "title"), Elided("hint"), label("", "second")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
@@ -109,6 +123,19 @@ class RunView(Panel):
         """Whether a run can be started now."""
         self.start.setEnabled(ready)
 
+    def show_runs(self, runs: Sequence[RunChoice], shown: int, why_fixed: str = "") -> None:
+        """The runs of the file that is open; with a single one there is no choice.
+
+        shown: number of the one that is shown.  why_fixed: why no other can be chosen now; "" where one can.
+        """
+        places = [one.number for one in runs]
+        place = places.index(shown) if shown in places else -1
+        show_choices(self.runs, [(one.text, one.number) for one in runs], place)
+        self.runs.setVisible(len(runs) > 1)
+        self.runs.setEnabled(not why_fixed)
+        if why_fixed:
+            self.runs.setToolTip(why_fixed)
+
     def show_status(self, status: Status | None) -> None:
         """Follows the run; None where none is shown."""
         self._shown.setVisible(status is not None)
@@ -124,7 +151,7 @@ class RunView(Panel):
         self.bar.setValue(status.done)
         live = status.is_live
         self.pause.setVisible(status.state in (RUNNING, STARTING))
-        self.resume.setVisible(status.state in (PAUSED, STOPPED, INTERRUPTED))
+        self.resume.setVisible(status.state == PAUSED or (status.is_last and status.state in (STOPPED, INTERRUPTED)))
         self.stop.setVisible(live)
         self.stop.setEnabled(status.state != STOPPING)
         self.detach.setVisible(not live)
@@ -184,22 +211,13 @@ class RunView(Panel):
         head.addWidget(self.state, 1)
         for button in (self.pause, self.resume, self.stop, self.detach):
             head.addWidget(button)
+        column.addWidget(self.runs)
         column.addLayout(head)
         column.addWidget(self.count)
         column.addWidget(self.bar)
         column.addLayout(self.facts)
         column.addWidget(self.message)
         return made
-
-
-def _choice(name: str) -> QComboBox:
-    made = QComboBox()
-    made.setProperty("role", "small")
-    made.setAccessibleName(name)
-    made.setToolTip(name)
-    made.setMinimumContentsLength(8)
-    made.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    return made
 
 
 def _number(name: str, default: str) -> QLineEdit:

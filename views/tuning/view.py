@@ -12,8 +12,10 @@ from engine.documents.model import ProblemDoc
 from views.format import duration
 from views.message import Message
 from views.panel import Elided, Panel, bar
+from views.plots.frame import PlotFrame
 from views.rows import RowView
 from views.tuning.ablation_plot import AblationPlot
+from views.tuning.comparison import ComparisonView
 from views.tuning.headline import PlotLegend, TuningHeadline
 from views.tuning.nodes import GroupProgress, Importance
 from views.tuning.parallel import ParallelPlot
@@ -22,7 +24,9 @@ from views.tuning.promise import PromisePlot
 from views.tuning.rows import flip_rows, importance_rows, paint_flip, paint_importance
 from views.tuning.trials import Rows, Trials
 
-PROGRESS, PROMISE, DIMENSIONS, ABLATION = TABS = ("Progress", "Estimate vs. result", "Dimensions", "Ablation")
+PROGRESS, PROMISE, DIMENSIONS, ABLATION, COMPARISON = TABS = (
+    "Progress", "Estimate vs. result", "Dimensions", "Ablation", "Two runs",
+)  # fmt: skip
 NOTHING = "No run is shown. Start one for the open model, or open the log of a run, also of one still running."
 BEGINNING = "The run has begun: it works out what there is to try. Its trials appear here as they come."
 NO_SPREAD = "Nothing can be said about dimensions before several programs have a time"
@@ -50,6 +54,7 @@ class TuningView(Panel):
         for plot in (self.progress_plot, self.promise, self.parallel):
             plot.trial_selected.connect(self.trial_selected)
             plot.filter_requested.connect(self.filter_requested)
+        self.comparison = ComparisonView()
         self.importance = RowView("How much of the spread each dimension explains", paint_importance)
         self.ablation = RowView("What each entry of the best recipe is worth", paint_flip)
         for rows in (self.importance, self.ablation):
@@ -68,17 +73,19 @@ class TuningView(Panel):
         self.pages.addWidget(self.promise)
         self.pages.addWidget(_under(self._importance_note, _beside(self.parallel, self.importance)))
         self.pages.addWidget(_under(self._ablation_note, _beside(self.bars, self.ablation), self.ablate))
+        self.pages.addWidget(self.comparison)
         self.pages.addWidget(self.refused)
         self.tab_selected.connect(lambda name: self.pages.setCurrentIndex(TABS.index(name)))
         self.legend, self.log = PlotLegend(), QPushButton("Log")
         self.log.setProperty("role", "small")
         self.log.setCheckable(True)
         self.log.setToolTip("Times on a logarithmic axis, with the slowest trials in sight (L in the plot)")
-        self.log.toggled.connect(lambda on: self.progress_plot.set_log("y", on))
+        self.log.toggled.connect(self._set_log)
         self.progress_plot.scale_changed.connect(self._show_scale)
+        self.comparison.plot.scale_changed.connect(self._show_scale)
         for widget in (self.legend, self.log):
             self.header_layout.addWidget(widget)
-        self.tab_selected.connect(lambda name: [each.setVisible(name == PROGRESS) for each in (self.legend, self.log)])
+        self.tab_selected.connect(self._show_means)
         self.body_layout.addWidget(self.headline)
         self.body_layout.addWidget(self.pages, 1)
         self._ways = self.empty.add_button("Start tuning"), self.empty.add_button("Open tuning log…")
@@ -145,10 +152,25 @@ class TuningView(Panel):
         self._ways[0].setEnabled(can_start)
         self.show_empty(BEGINNING if is_starting else NOTHING)
 
+    @property
+    def _upright(self) -> PlotFrame:
+        """The plot in front that has a button for its axis of times."""
+        return self.comparison.plot if self.tab == COMPARISON else self.progress_plot
+
+    def _set_log(self, on: bool) -> None:
+        if ("y" in self._upright.log) != on:
+            self._upright.set_log("y", on)
+
+    def _show_means(self, tab: str) -> None:
+        """Of what is in the header that which belongs to a tab."""
+        self.legend.setVisible(tab == PROGRESS)
+        self.log.setVisible(tab in (PROGRESS, COMPARISON))
+        self._show_scale()
+
     def _show_scale(self) -> None:
         """What stands at the edge depends on the axis."""
         summary = self.progress_plot.summary
-        self.log.setChecked("y" in self.progress_plot.log)
+        self.log.setChecked("y" in self._upright.log)
         self.legend.show_legend(summary.origin if summary else "", self.progress_plot.edge)
 
     def show_selection(self, row: int) -> None:

@@ -26,12 +26,17 @@ BREATH_MS = 10
 SWITCH_SECONDS, USUAL_SECONDS = 0.0005, sys.getswitchinterval()
 """How long a thread may keep the interpreter while another one waits: most calls of Qt give it away, and the window's
 thread would wait for the usual time after each of them while trials are decoded.  Large models would pay for it."""
+_FOLLOWING: set[int] = set()
+"""Attachments, by identity, that follow a run now."""
 PATIENCE = 2.0
 """Seconds that a request waits for a writer."""
 
 
 class Attachment(QObject):
-    """At most one run at a time; every file is read and written on one thread, in order."""
+    """At most one run at a time; every file is read and written on one thread, in order.
+
+    Another attachment may follow another run, on a thread of its own.
+    """
 
     attached = Signal(object)
     """A Follower: another run is followed from now on."""
@@ -58,14 +63,15 @@ class Attachment(QObject):
         """Whether nothing is being read or written."""
         return self._files.is_idle
 
-    def attach(self, path: Path, quiet: bool = False) -> None:
-        """Follows the last run of a file.  `quiet`: a file that cannot be read is left alone without a word."""
+    def attach(self, path: Path, number: int | None = None, quiet: bool = False) -> None:
+        """Follows a run of a file, by default the last.  `quiet`: a file that cannot be read is left alone without a
+        word."""
 
         def refuse(problem: ProblemDoc) -> None:
             if not quiet:
                 self.refused.emit(path, problem)
 
-        self._files.run(lambda: Follower(path), partial(self._follow, path), refuse)
+        self._files.run(lambda: Follower(path, number), partial(self._follow, path), refuse)
 
     def start_after(self, path: Path, begin: Callable[[], None]) -> None:
         """Calls `begin`, and follows the first run of a file that is newer than those that are in it now."""
@@ -80,7 +86,7 @@ class Attachment(QObject):
 
     def detach(self) -> None:
         """Follows nothing any more."""
-        sys.setswitchinterval(USUAL_SECONDS)
+        self._share_interpreter(False)
         self._timer.stop()
         follower, self.follower = self.follower, None
         self.path, self._awaited = None, -1
@@ -122,9 +128,14 @@ class Attachment(QObject):
         self.detach()
         self.path, self.follower, self._state = path, follower, ""
         self.attached.emit(follower)
-        sys.setswitchinterval(SWITCH_SECONDS)
+        self._share_interpreter(True)
         self._timer.start()
         self._look()
+
+    def _share_interpreter(self, follows: bool) -> None:
+        """Threads wait a short time for the interpreter as long as any run is followed."""
+        (_FOLLOWING.add if follows else _FOLLOWING.discard)(id(self))
+        sys.setswitchinterval(SWITCH_SECONDS if _FOLLOWING else USUAL_SECONDS)
 
     def _look(self) -> None:
         """One look at a time; while more waits, the next one comes soon."""

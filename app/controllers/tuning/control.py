@@ -73,6 +73,12 @@ class RunController(QObject):
         return self.workspace.model is not None and not self.is_live
 
     @property
+    def why_fixed(self) -> str:
+        """Why no other run of the file can be shown now; "" where one can."""
+        is_busy = self._is_starting or bool(self.process.process_id)
+        return "Another run can be shown once this one has ended; compare with it in “Two runs”" if is_busy else ""
+
+    @property
     def is_read(self) -> bool:
         """Whether a run that ended has been read to its end."""
         return self.attachment.is_idle and not self.is_live and (self.shown is None or self.shown.is_complete)
@@ -94,8 +100,8 @@ class RunController(QObject):
             opened.path, opened.target, opened.dimensions, settings.strategy, settings.runner, settings.trials,
             settings.minutes, only, records, recipe_beside(records),
         )  # fmt: skip
+        self._is_starting = True  # before the old run goes, so that what waits for the new one knows of it
         self.put_away()
-        self._is_starting = True
         self.changed.emit()
         self._write_recipe(order)
 
@@ -113,7 +119,7 @@ class RunController(QObject):
             return
         if shown.state == PAUSED:
             self.attachment.ask(GO)
-        elif not self.is_live:
+        elif not self.is_live and shown.is_last:
             shown.overlay, shown.problem = STARTING, None
             self.process.start(order_again(shown.run.request, shown.path), self.command)
             self.changed.emit()
@@ -134,6 +140,13 @@ class RunController(QObject):
         """Follows the last run of a file of records."""
         self.refusal = None
         self.attachment.attach(Path(path))
+
+    def show_run(self, number: int) -> None:
+        """Follows another run of the file that is shown, unless a process of this window is at work there."""
+        shown = self.shown
+        if shown is not None and number != shown.follower.number and not self.why_fixed:
+            self.refusal = None
+            self.attachment.attach(shown.path, number)
 
     def put_away(self) -> None:
         """Shows no run any more."""

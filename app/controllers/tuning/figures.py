@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from engine.records.nodes import SEARCHED, RefusedRecord, Round, Run, TaskRecord
+from engine.tuning.comparison import GroupTrials
 from engine.tuning.statistics import variance_explained
-from views.format import figure, plural
-from views.tuning.nodes import Cause, Cut, GroupProgress, Importance, TrialShare
+from views.format import figure, moment, plural
+from views.tuning.nodes import Cause, Cut, GroupProgress, Importance, RunChoice, TrialShare
 from views.tuning.trials import NONE, Rows, Trials
 
 TOLD = 6
@@ -23,6 +24,28 @@ WRONG = "wrong"
 def groups_of(run: Run) -> tuple[str, ...]:
     """The groups that the search has come to, in the order of the file."""
     return tuple(dict.fromkeys(task.group for task in run.tasks))
+
+
+def run_choices(runs: Sequence[Run], now: float) -> tuple[RunChoice, ...]:
+    """The runs of a file to choose from, the newest first.  now: seconds since 1970."""
+    return tuple(RunChoice(run.number, run_title(run, now)) for run in reversed(runs))
+
+
+def run_title(run: Run, now: float, file: str = "") -> str:
+    """A run among others: "Run 3, 29 Nov 2026 18:59, evolution, finished".  file: its name, where others are of others.
+    """
+    name = f"Run {run.number} of {file}" if file else f"Run {run.number}"
+    return ", ".join(filter(None, (name, moment(run.started), run.request.strategy, run.state_at(now))))
+
+
+def group_trials(trials: Trials, group: str, origin: str) -> GroupTrials:
+    """What a run tried of a group, with the program of its best trial."""
+    rows = trials.rows_of(group)
+    best = trials.best(rows)
+    said = {name: trials.text(name, best) for name in trials.dimensions} if best != NONE else {}
+    program = {name: value for name, value in said.items() if value}
+    mapping = {"mapping": trials.text("mapping", best)} if best != NONE else {}
+    return GroupTrials(origin, trials.microseconds[rows], {**mapping, **program})
 
 
 def summary(run: Run, trials: Trials, rows: Rows, rounds: Sequence[Round], group: str, title: str) -> GroupProgress:

@@ -6,6 +6,7 @@ Nothing here knows Qt: it runs on a thread, and what it returns is shown on the 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from engine.scheduling.text import to_text
 from engine.tuning.winners import FINALISTS, winners
 from views.tuning.trials import NONE, STATES, Batch, Codes, Vocabulary, Words
 
+LIST_SECONDS = 2.0
+"""Between two looks at all runs of a file: their records of what there is to choose are long."""
 ATTEMPTS_A_LOOK = 1500
 """Attempts of one look: decoding them takes milliseconds, and the window's thread has to come in between."""
 
@@ -37,6 +40,8 @@ class RunUpdate:
     """(group, kind of failure) -> what the first failure of that kind said."""
     is_complete: bool
     """Whether nothing more waited."""
+    runs: tuple[Run, ...] = ()
+    """All runs of the file, the oldest first, as they were a moment ago."""
     condemned: tuple[tuple[int, int], ...] = ()
     """(row, number of the failure's word) of all trials that proved wrong after they had been read."""
 
@@ -82,6 +87,9 @@ class Follower:
         self._condemned: tuple[tuple[int, int], ...] = ()
         self._behind = True
         self._start: Recipe | None = None
+        self._runs: tuple[Run, ...] = ()
+        self._listed = -math.inf
+        """When all runs were read, seconds of the monotonic clock."""
 
     def look(self) -> RunUpdate | None:
         """What came since; None where nothing was written."""
@@ -91,7 +99,7 @@ class Follower:
         self._version = version
         found = self._reader.attempts(self.number, self._attempts, ATTEMPTS_A_LOOK)
         rounds = self._reader.rounds(self.number, self._rounds)
-        run = self._reader.run(self.number)
+        run = self._read_run()
         self._behind = len(found) == ATTEMPTS_A_LOOK
         if self._start is None and run.request.recipe:
             self._start = Recipe.loads(run.request.recipe, f"run {self.number}")
@@ -100,7 +108,7 @@ class Follower:
         batch = self._decode_batch(found)
         if any(one.kind == CHECKED for one in rounds):
             self._condemned = self._proved_wrong()
-        return RunUpdate(run, batch, rounds, dict(self._examples), not self._behind, self._condemned)
+        return RunUpdate(run, batch, rounds, dict(self._examples), not self._behind, self._runs, self._condemned)
 
     def kept_trial(self, trial: int, group: str) -> Kept:
         """A kept trial of a group."""
@@ -124,6 +132,14 @@ class Follower:
     def close(self) -> None:
         """Lets the file go."""
         self._reader.close()
+
+    def _read_run(self) -> Run:
+        """The run as it is now; all runs of the file are read again where there is a new one, and now and then."""
+        last = self._reader.run()
+        is_known = bool(self._runs) and last.number == self._runs[-1].number
+        if not is_known or time.monotonic() - self._listed > LIST_SECONDS:
+            self._runs, self._listed = self._reader.runs(), time.monotonic()
+        return last if last.number == self.number else self._reader.run(self.number)
 
     def _proved_wrong(self) -> tuple[tuple[int, int], ...]:
         """Trials whose kernel the comparison with the reference refused; what it said is told as an example."""

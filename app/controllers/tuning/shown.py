@@ -29,6 +29,8 @@ class Shown:
     follower: Follower
     trials: Trials
     run: Run | None = None
+    runs: tuple[Run, ...] = ()
+    """All of its file, the oldest first."""
     rounds: list[Round] = field(default_factory=list)
     examples: dict[tuple[str, str], str] = field(default_factory=dict)
     condemned: int = 0
@@ -46,7 +48,7 @@ class Shown:
 
     def take(self, update: RunUpdate) -> None:
         """Takes in what came."""
-        self.run = update.run
+        self.run, self.runs = update.run, update.runs
         self.trials.append(update.batch)
         for row, kind in update.condemned:
             self.trials.condemn(row, kind)
@@ -59,6 +61,20 @@ class Shown:
         has_stopped, has_started = state not in (RUNNING, PAUSED), state == RUNNING
         if (self.overlay == STOPPING and has_stopped) or (self.overlay == STARTING and has_started):
             self.overlay = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called beside other runs of its file."""
+        return f"run {self.follower.number}"
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no run of its file is newer."""
+        return not self.runs or self.follower.number >= self.runs[-1].number
+
+    def is_same(self, other: Shown) -> bool:
+        """Whether the other is this run."""
+        return self.follower.number == other.follower.number and self.path.absolute() == other.path.absolute()
 
     @property
     def state(self) -> str:
@@ -108,7 +124,10 @@ class Shown:
         else:
             facts.append(("Process", f"{run.pid} on {run.host}"))
         title, count = f"Tuning {Path(request.source).stem}", len(self.trials)
-        return Status(title, self.state, count, self.total, self._time_left(), tuple(facts), self.problem, run.message)
+        return Status(
+            title, self.state, count, self.total, self._time_left(), tuple(facts), self.problem, run.message,
+            self.is_last,
+        )  # fmt: skip
 
     def _time_left(self) -> str:
         """How long it will take at the present pace; "" where it cannot be estimated."""

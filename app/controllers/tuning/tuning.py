@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +12,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.controllers.tuning.ablation import Ablation
 from app.controllers.tuning.applying import Applying
+from app.controllers.tuning.comparison import RunComparison
 from app.controllers.tuning.control import RunController
-from app.controllers.tuning.figures import causes, cuts, importance, shares
+from app.controllers.tuning.figures import causes, cuts, importance, run_choices, shares
 from app.controllers.tuning.preview import ChosenTrial, TrialPreview
 from app.controllers.tuning.shown import Shown
 from app.session.measuring import measuring
@@ -26,7 +28,7 @@ from views.format import figure
 from views.hierarchy import group_title
 from views.tuning.panels import TuningPanels
 from views.tuning.trials import NONE
-from views.tuning.view import DIMENSIONS, PROMISE
+from views.tuning.view import COMPARISON, DIMENSIONS, PROMISE
 
 REPAINT_MS = 100
 """Trials that come faster are shown together."""
@@ -50,6 +52,7 @@ class TuningController(QObject):
         self.preview = TrialPreview(panels.trial, workspace, attachment)
         self.applying = Applying(workspace, attachment)
         self.ablation = Ablation(panels.tuning, workspace, attachment)
+        self.comparison = RunComparison(panels.tuning.comparison, self.control)
         self.group = ""
         self.selected = NONE
         """The row of the chosen trial."""
@@ -70,7 +73,8 @@ class TuningController(QObject):
     def is_settled(self) -> bool:
         """Whether what is written of a run that ended has been read and shown."""
         is_due = self._repaint.isActive() and not self.control.is_live
-        return self.control.is_read and self.preview.is_settled and not self._parts and not is_due
+        is_read = self.control.is_read and self.comparison.is_settled
+        return is_read and self.preview.is_settled and not self._parts and not is_due
 
     @property
     def shown(self) -> Shown | None:
@@ -145,6 +149,7 @@ class TuningController(QObject):
         self._repaint.stop()
         self._parts.clear()
         self.preview.close()
+        self.comparison.close()
         self.control.close()
 
     def show(self) -> None:
@@ -175,6 +180,8 @@ class TuningController(QObject):
         panels.run.show_ready(control.can_start)
         panels.run.show_choices(tuple(STRATEGIES), self._runners())
         panels.run.show_status(control.status)
+        if shown is not None:
+            panels.run.show_runs(run_choices(shown.runs, time.time()), shown.follower.number, control.why_fixed)
         if control.refusal is not None:
             panels.tuning.show_refusal(*control.refusal)
         if shown is None or shown.run is None:
@@ -207,6 +214,8 @@ class TuningController(QObject):
             (panels.trials.apply_requested, self.apply_best),
             (panels.trials.apply_all_requested, self.apply_all),
             (panels.trial.apply_requested, lambda: self.apply(self.selected)),
+            (run.run_chosen, control.show_run), (self.comparison.changed, self._show_soon),
+            (self.comparison.group_selected, self._choose_group),
         ):  # fmt: skip
             signal.connect(react)
         for view in (tuning, panels.trials):
@@ -227,6 +236,7 @@ class TuningController(QObject):
             self.group, self.selected = group, NONE
             self.preview.show(None)
             self.ablation.forget()
+            self.comparison.turn()
             self.show()
             self._show_dear()
 
@@ -282,7 +292,7 @@ class TuningController(QObject):
     def _find_parts(self, shown: Shown) -> None:
         """Dots and table where there is more than before; what is dearer now and then, and at the end."""
         present = (shown, len(shown.trials), self.group, self.panels.trials.every.isChecked(), self.control.is_live,
-                   self.control.is_ours, self.control.refusal, shown.condemned)  # fmt: skip
+                   self.control.is_ours, self.control.refusal, shown.condemned, self.comparison.moment)  # fmt: skip
         if present == self._painted:
             return
         self._painted = present
@@ -323,6 +333,8 @@ class TuningController(QObject):
     def _show_dear(self) -> None:
         """What is worked out from all trials: funnel, shares, causes, and the tab that is in front."""
         panels, shown = self.panels, self.shown
+        if panels.tuning.tab == COMPARISON:
+            self.comparison.show(self.group, lambda group: group_title(group, self._model()))
         if shown is None or shown.run is None or not self.group:
             return
         trials, run, origin = shown.trials, shown.run, shown.run.request.origin
