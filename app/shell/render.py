@@ -133,11 +133,13 @@ def _open_model(window: Window, path: str, options: PictureOptions) -> None:
 
 
 def _check_names(options: PictureOptions) -> None:
-    """BadInput for one that there is not, before anything is opened."""
+    """BadInput for one that there is not, and for a run beside no other, before anything is opened."""
     for what, known in (("theme", THEMES), ("perspective", _PERSPECTIVES), ("tab", _TABS)):
         given = getattr(options, what)
         if given not in known:
             raise BadInput("window", f"{what} {given}", "there is none of that name", f"one of {', '.join(known)}")
+    if options.against is not None and options.records is None:
+        raise BadInput("window", f"against {options.against}", "there is no run beside it", "name its file: --records")
 
 
 def _perspective_of(panel: str | None, wanted: str) -> str:
@@ -197,10 +199,8 @@ def _attach(window: Window, path: Path) -> None:
 
 
 def _compare(window: Window, path: Path) -> None:
-    """Compares the shown run with another; BadInput where none is shown, and where the other is refused."""
+    """Compares the shown run with another; BadInput where that is refused."""
     comparison = window.wiring.tuning.comparison
-    if comparison.control.shown is None:
-        raise BadInput("window", f"against {path}", "there is no run beside it", "name one's file with --records")
     comparison.open(str(path))
     _wait_idle(window)
     if comparison.refusal is not None:

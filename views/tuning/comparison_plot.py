@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TOKENS = ("accent", "type")
 """Of the shown run and of the other one."""
+NO_TIME = "Neither run has a time of this group yet"
 ROOM = 0.14
 """Part of the range above the slower end and below the faster one, for their names."""
 FLAT = 0.04
@@ -37,6 +38,7 @@ class ComparisonPlot(PlotFrame):
 
     def __init__(self) -> None:
         super().__init__("Best so far of both runs")
+        self.nothing = NO_TIME
         self.curves: tuple[RunCurve | None, RunCurve | None] = (None, None)
         """Of the shown run and of the other; None for one that has no such group."""
         self.setMinimumHeight(150)

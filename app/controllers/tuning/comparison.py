@@ -55,9 +55,10 @@ class RunComparison(QObject):
     @property
     def moment(self) -> object:
         """Equal as long as there is nothing else to show."""
-        other = self.other
+        shown, other = self.control.shown, self.other
         count = (len(other.trials), other.condemned, other.state) if other is not None else ()
-        return other, count, self.refusal, self._alone
+        choices = tuple((run.number, run.state) for run in shown.runs) if shown is not None else ()
+        return other, count, self.refusal, self._alone, choices
 
     def choose(self, number: int) -> None:
         """Compares with another run of the shown file; 0 for with none."""
