@@ -65,7 +65,8 @@ def lines(plot: ComparisonPlot, row: int = 0) -> dict[str, tuple[list[float], li
     """Name of a line -> its corners as they are drawn."""
     assert plot.chart is not None
     items = {name: item for name, item in plot.chart.plot(row)._items.items() if name.startswith("line")}
-    return {name: tuple(map(list, item.getOriginalDataset())) for name, item in items.items()}
+    drawn = {name: item.getOriginalDataset() for name, item in items.items()}
+    return {name: (list(x), list(y)) for name, (x, y) in sorted(drawn.items()) if x is not None and len(x)}
 
 
 def test_a_row_tells_both_bests_what_is_gained_and_the_trials_until_the_slower(view: ComparisonView) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TOKENS = ("accent", "type")
 """Of the shown run and of the other one."""
+MARGIN = 10.0
+"""Pixels around the name of a curve."""
 NO_TIME = "Neither run has a time of this group yet"
 ROOM = 0.14
 """Part of the range above the slower end and below the faster one, for their names."""
@@ -61,7 +63,8 @@ class ComparisonPlot(PlotFrame):
     def draw(self, chart: Chart) -> None:
         """Both curves on equal axes, under each other where they are apart."""
         known, apart = self._with_times(), self.is_apart
-        room = room_for(max(len(curve.best) for curve in known.values()), 0, FEWEST)
+        count = max(len(curve.best) for curve in known.values())
+        room = room_for(count, count, FEWEST)
         x, ends = AxisScale("trial", 1, room, whole=True, inset=0.012), self._ends()
         if not apart:
             chart.drop(1, 0)
@@ -132,14 +135,16 @@ class ComparisonPlot(PlotFrame):
             self._draw_name(plot, side, curve, room)
 
     def _draw_name(self, plot: Plot, side: int, curve: RunCurve, room: int) -> None:
-        """At the end of a curve, over the slower one and under the faster; at its start where it is too short."""
+        """After the end of a curve where there is room, else before it; over the slower one and under the faster."""
         best, last, said = float(curve.best[-1]), len(curve.best), end_of(curve)
         rivals = [float(each.best[-1]) for place, each in self._with_times().items() if place != side]
         is_above = not rivals or (best, side) > (rivals[0], 1 - side)
-        length = plot.box.width() * (math.log(last) / math.log(room) if self.logs[0] else last / room)
-        is_left = QFontMetricsF(semibold(10.5)).horizontalAdvance(said) > length
-        style = TextStyle(TOKENS[side], (0 if is_left else 1, 1.15 if is_above else -0.15), strong=True, plate=is_left)
-        plot.text(f"name {side}", 1.0 if is_left else float(last), best, said, style)
+        part = math.log(last) / math.log(room) if self.logs[0] else last / room
+        width, wide = plot.box.width(), QFontMetricsF(semibold(10.5)).horizontalAdvance(said) + MARGIN
+        fits_after, fits_before = wide < (1 - part) * width, wide < part * width
+        at, anchor = (1.0, 0) if not (fits_after or fits_before) else (float(last), 0 if fits_after else 1)
+        style = TextStyle(TOKENS[side], (anchor, 1.15 if is_above else -0.15), strong=True, plate=not fits_after)
+        plot.text(f"name {side}", at, best, said, style)
 
 
 def end_of(curve: RunCurve) -> str:
