@@ -87,6 +87,26 @@ def test_the_run_panel_shows_another_run_of_the_file(window: Window, qtbot: obje
     assert not tuning.control.is_live
 
 
+def test_another_run_of_the_file_is_shown_at_the_same_group(window: Window, qtbot: object, tmp_path: Path) -> None:
+    tuning, path = window.wiring.tuning, tmp_path / "several.db"
+    for _ in range(2):
+        log = write_run(path, window, GROUP, TIMES, others=("matmul_0",))
+        add_trials(log, window, GROUP, (30.0,))
+        log.store.close()
+    window.workspace.bus.select_group("")
+    attached(window, qtbot, path, len(TIMES) + 1)
+    assert tuning.shown is not None and tuning.group == GROUP, "the last round went to it"
+    page = window.panels.tuning.comparison
+    tuning.comparison.choose(1)
+    compared(window, qtbot, len(TIMES) + 1)
+    page.group_chosen.emit("matmul_0")
+    assert tuning.group == "matmul_0"
+    window.workspace.bus.select_group("")
+    tuning.control.show_run(1)
+    wait(qtbot, lambda: tuning.shown is not None and tuning.shown.follower.number == 1 and tuning.shown.is_complete)
+    assert tuning.group == "matmul_0"
+
+
 def test_the_last_run_of_another_log_is_compared(window: Window, qtbot: object, tmp_path: Path) -> None:
     page, _tuning, path = window.panels.tuning.comparison, window.wiring.tuning, tmp_path / "other.db"
     for times in (TIMES, (40.0, 30.0)):

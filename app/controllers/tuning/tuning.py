@@ -54,6 +54,8 @@ class TuningController(QObject):
         self.ablation = Ablation(panels.tuning, workspace, attachment)
         self.comparison = RunComparison(panels.tuning.comparison, self.control)
         self.group = ""
+        self._group_before = ""
+        """The group of the run that was shown before: of another run of the same search it is shown again."""
         self.selected = NONE
         """The row of the chosen trial."""
         self._can: dict[str, bool] = {}
@@ -254,7 +256,8 @@ class TuningController(QObject):
         if not self.group and self.shown is not None and self.shown.run is not None:
             chosen = self.workspace.bus.selection.group
             is_searched = chosen in self.shown.groups and self.control.is_ours
-            self.group = chosen if is_searched else self.shown.busiest()
+            before = self._group_before if self._group_before in self.shown.groups else self.shown.busiest()
+            self.group = chosen if is_searched else before
 
     def _tell(self) -> None:
         """Tells what can be asked of the run now."""
@@ -270,7 +273,7 @@ class TuningController(QObject):
 
     def _on_replaced(self) -> None:
         """Nothing that was chosen is there any more."""
-        self.group, self.selected = "", NONE
+        self._group_before, self.group, self.selected = self.group or self._group_before, "", NONE
         self.preview.show(None)
         self.ablation.forget()
         self.show()
