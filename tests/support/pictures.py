@@ -22,8 +22,9 @@ SOFTMAX = "resources/models/softmax_96x512.onnx"
 PRODUCT = "resources/models/matmul_bias_gelu_128x256x512.onnx"
 SCHEDULE = ("--perspective", "schedule", "--theme", "light")
 SPACE = (*SCHEDULE, "--tab", "iteration space", "--advice")
-RECORDS = "RECORDS"
-"""Stands for a run that is made for the picture."""
+RECORDS, AGAINST = "night.db", "random.db"
+RUNS = {RECORDS: ("--trials", "96"), AGAINST: ("--trials", "96", "--strategy", "random")}
+"""What stands for a run that is made for the picture -> the options of the search."""
 TUNE = ("--perspective", "tune", "--records", RECORDS)
 PICTURES = {
     "explore-dark": (BERT,),
@@ -35,6 +36,9 @@ PICTURES = {
     "walk-good": (SOFTMAX, *SPACE, "resources/advice/softmax_wide_rows.txt"),
     "timing-dark": ("example", "--replay", "resources/measurements/synthetic/bert_tiny.json", "--tab", "live"),
     "tuning-light": (PRODUCT, *TUNE, "--theme", "light", "--tab", "progress"),
+    "two-runs-light": (
+        PRODUCT, *TUNE, "--against", AGAINST, "--theme", "light", "--tab", "two runs", "--panel", "tuning",
+    ),
     "tuning-dark": (PRODUCT, *TUNE, "--tab", "ablation"),
     "pipeline-dark": (
         "suite:transformer/8192x3072x768-bias-gelu", "--perspective", "pipeline", "--target", "a100", "--tile", "4",
@@ -52,12 +56,13 @@ def run(*arguments: str) -> None:
 def main(names: Sequence[str]) -> None:
     """Draws the named pictures, or all."""
     with tempfile.TemporaryDirectory() as folder:
-        records = Path(folder) / "records.db"
+        records = {each: Path(folder) / each for each in RUNS}
         for name in names or PICTURES:
             arguments = PICTURES[name]
-            if RECORDS in arguments and not records.is_file():
-                run("tune", PRODUCT, "--trials", "96", "--records", str(records))
-            given = [str(records) if each == RECORDS else each for each in arguments]
+            for each, options in RUNS.items():
+                if each in arguments and not records[each].is_file():
+                    run("tune", PRODUCT, *options, "--records", str(records[each]))
+            given = [str(records.get(each, each)) for each in arguments]
             run("render", *given, "-o", str(FOLDER / f"{name}.png"))
 
 
