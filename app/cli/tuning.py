@@ -39,6 +39,7 @@ class Wishes:
     strategy: str
     runner: str
     resume: bool
+    start: Path | None
     check: bool
     jobs: int
     cluster: str | None
@@ -62,7 +63,7 @@ def tune(job: CompileJob, wishes: Wishes, json: bool) -> None:
 
         run = engine.tune(
             subject, recipe, trials=wishes.trials, minutes=wishes.minutes, records=wishes.records,
-            runner=wishes.runner, strategy=wishes.strategy, jobs=wishes.jobs, resume=wishes.resume,
+            runner=wishes.runner, strategy=wishes.strategy, jobs=wishes.jobs, resume=wishes.resume, start=wishes.start,
             cluster=wishes.cluster, patience=wishes.patience, check=wishes.check, seed=wishes.seed, source=source,
             observe=tell_group,
         )  # fmt: skip

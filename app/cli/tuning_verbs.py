@@ -52,6 +52,10 @@ def tune(
         ),
     ] = "predicted",
     resume: Annotated[bool, Option("--resume", help="Go on with DB's last run; nothing is repeated.")] = False,
+    start: Annotated[
+        Path | None,
+        Option("--from", metavar="FILE", parser=read_file, help="Try first what was good: a recipe, or records."),
+    ] = None,
     check: Annotated[bool, Option("--check/--no-check", help="Compare the best with the reference.")] = True,
     jobs: Annotated[int, Option(metavar="N", help="Processes of this machine.")] = 1,
     cluster: Annotated[
@@ -67,7 +71,7 @@ def tune(
     """Search mappings, tiles and pipelines of every group. Every finished trial is kept."""
     from app.cli import tuning
 
-    limits = records, trials, minutes, patience, strategy, runner, resume
+    limits = records, trials, minutes, patience, strategy, runner, resume, start
     wishes = tuning.Wishes(*limits, check, jobs, cluster, out, table, seed)
     tuning.tune(job(file, target, dim, group, recipe), wishes, json)
 

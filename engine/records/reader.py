@@ -39,7 +39,7 @@ class RunReader(RunTables):
             # SQLite takes it for a new database, and would write tables into it.
             raise BadInput("records", str(path), "is empty", MAKE_HINT)
         with sqlite_errors(path):
-            super().__init__(_open_database(path) if _is_database(path) else log_database(path), path)
+            super().__init__(_open_database(path) if is_database(path) else log_database(path), path)
 
     def __enter__(self) -> RunReader:
         return self
@@ -52,7 +52,8 @@ class RunReader(RunTables):
         self.connection.close()
 
 
-def _is_database(path: Path) -> bool:
+def is_database(path: Path) -> bool:
+    """Whether a file is one of records by its first bytes, not a text."""
     try:
         with path.open("rb") as file:
             return file.read(len(DATABASE)) == DATABASE
@@ -62,12 +63,17 @@ def _is_database(path: Path) -> bool:
 
 def _open_database(path: Path) -> sqlite3.Connection:
     connection = _connect(path)
-    if version_of(connection, path) < FORMAT:
-        # A reader cannot add the missing tables; opening the file as a store does.
+    try:
+        is_complete = version_of(connection, path) == FORMAT
+    except BaseException:
         connection.close()
-        RecordStore(path).close()
-        connection = _connect(path)
-    return connection
+        raise
+    if is_complete:
+        return connection
+    # A reader cannot add the missing tables; opening the file as a store does.
+    connection.close()
+    RecordStore(path).close()
+    return _connect(path)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

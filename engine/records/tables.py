@@ -52,7 +52,7 @@ class RunTables(KeptTrials):
         query = f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
         return self._attempts(self._rows(query, run, after, -1 if most is None else most))
 
-    def fastest(self, run: int, count: int, until: int) -> tuple[Attempt, ...]:
+    def fastest(self, run: int, count: int, until: float) -> tuple[Attempt, ...]:
         """The fastest attempts of each group of a run, so many, among those up to number `until`."""
         place = "row_number() OVER (PARTITION BY grp ORDER BY microseconds, number) AS place"
         which = "run = ? AND number <= ? AND failure = '' AND microseconds IS NOT NULL AND mapping != ''"

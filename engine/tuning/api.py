@@ -25,6 +25,7 @@ from engine.target.machines import is_cpu
 from engine.tuning.cluster import cluster as cluster_workers
 from engine.tuning.executors import Workers, here, processes
 from engine.tuning.final_validation import Judge
+from engine.tuning.known_starts import no_starts, read_starts
 from engine.tuning.runner import VALUES, MeasuredRunner, PredictedRunner, ReplayedRunner, Runner
 from engine.tuning.searched_groups import Observer
 from engine.tuning.settings import (
@@ -54,6 +55,7 @@ def tune(
     strategy: str = DEFAULT_STRATEGY,
     jobs: int = 1,
     resume: bool = False,
+    start: str | Path | None = None,
     cluster: str | None = None,
     patience: int = DEFAULT_PATIENCE,
     check: bool = True,
@@ -83,6 +85,8 @@ def tune(
     jobs: processes of this machine; with more than one a script needs `if __name__ == "__main__":`.
     cluster: address of a Dask scheduler in their place, "tls://host:8786".
     resume: go on with the last run of the records.
+    start: a file whose programs are tried first: a recipe, or records of other runs, of which the best programs of
+    groups with the same arrays in the nearest sizes are taken.
     check: compare the best program of each group with the reference at the end.  seed: of all that is drawn.
     source: the file's name for who reads the records, by default the graph's.
     observe: called with (group, groups before it, groups) when the search space of a group is about to be built: the
@@ -100,7 +104,8 @@ def tune(
     graph = subject.source if isinstance(subject, FusionPlan) else subject.graph
     if source is None:
         source = str(graph.source.resolve()) if graph is not None and graph.source else ""
-    settings = SearchSettings(strategy, running, limits, seed, source, resume)
+    starts = no_starts if start is None else read_starts(start)
+    settings = SearchSettings(strategy, running, limits, seed, source, resume, starts)
     recipe = _whole_recipe(subject, recipe)
     with ExitStack() as opened:
         store = opened.enter_context(RecordStore(":memory:" if records is None else records))

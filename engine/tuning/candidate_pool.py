@@ -88,6 +88,12 @@ class Candidates:
         self.is_open[number] = False
         return self.programs[number]
 
+    def leave_out(self, program: Program) -> None:
+        """Do not propose a program."""
+        number = self.find(program)
+        if number is not None:
+            self.is_open[number] = False
+
     def observations(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and log times of the tried programs; a failure counts as slower than all others."""
         numbers = np.array(list(self.times), int)

@@ -107,6 +107,10 @@ class Evolution:
                 found.append(candidates.take(number))
         return found
 
+    def leave_out(self, program: Program) -> None:
+        """See `Strategy`."""
+        self._candidates.leave_out(program)
+
     def learn(self, results: Sequence[Result]) -> None:
         """Store results, for the next population."""
         self._news += self._candidates.learn(results)

@@ -152,6 +152,10 @@ class GaussianProcess:
             pool = np.concatenate([pool[:leading], pool[others]])
         return np.union1d(pool, near[candidates.is_open[near]])
 
+    def leave_out(self, program: Program) -> None:
+        """See `Strategy`."""
+        self._candidates.leave_out(program)
+
     def learn(self, results: Sequence[Result]) -> None:
         """Store results."""
         self._candidates.learn(results)

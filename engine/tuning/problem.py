@@ -40,6 +40,8 @@ class SearchProblem:
     """The program that `recipe` gives; None where it is not in the search space."""
     refused: tuple[Refused, ...] = ()
     """Mappings that cannot be searched, and why."""
+    arrays: str = ""
+    """Of its kernel under `recipe`, as `arrays_of` tells them."""
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -71,6 +73,12 @@ def why_not_followed(kernel: AnyKernel) -> str:
     return "; ".join(f"{v.placed.entry}: {v.because or v.outcome}" for v in wanted)
 
 
+def arrays_of(kernel: AnyKernel) -> str:
+    """Element types, names and shapes of a kernel's arrays, as a trial keeps them: "float32 x[128, 768], int64 y[128]".
+    """
+    return ", ".join(map(str, kernel.program.arrays.values()))
+
+
 def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
     """The search problem of a group, or why there is nothing to search.
 
@@ -95,7 +103,7 @@ def problem(group: FusionGroup, recipe: Recipe) -> SearchProblem | str:
     empty = tuple(Refused(task.name, _dropped_most(task)) for task in found if not task.programs)
     before = predict_kernel(kernel).microseconds
     stands = next((p for task in left if (p := task.template.program_of(kernel)) is not None), None)
-    return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty))
+    return SearchProblem(group, recipe, left, flops, before, stands, (*refused, *empty), arrays_of(kernel))
 
 
 def _tasks(group: FusionGroup, kernel: Kernel) -> tuple[tuple[Task, ...], tuple[Refused, ...]]:

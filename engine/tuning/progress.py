@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from engine.kernels.space import Program, Task
 from engine.records.nodes import REUSED, SEARCHED, Attempt, Round, TaskRecord
 from engine.tuning.budget_scheduler import Subgraph, sample
+from engine.tuning.known_starts import STARTS, KnownStart
 from engine.tuning.problem import SearchProblem
 from engine.tuning.runner import NOT_RECORDED, PRUNED
 from engine.tuning.strategy import Strategy
@@ -39,6 +40,8 @@ class Progress:
     tasks: dict[str, TaskProgress]
     before: float
     """Microseconds under the recipe that the search started from, of the run's origin; infinite while unknown."""
+    starts: list[KnownStart] = field(default_factory=list)
+    """What is still to be tried first, in order."""
     best: list[float] = field(default_factory=list)
     """After each round; infinite while nothing ran."""
     timed: dict[int, Attempt] = field(default_factory=dict)
@@ -87,6 +90,14 @@ class Progress:
         """Microseconds that the winner saves; 0 where none is faster, infinite where the old recipe failed."""
         return 0.0 if self.winner is None else max(0.0, self.before - self.time)
 
+    def take_start(self) -> Program | None:
+        """The next program that is known to be good; None where none is left.  Its strategy will not propose it."""
+        if not self.starts:
+            return None
+        program = self.starts.pop(0).program
+        self.tasks[program.mapping].strategy.leave_out(program)
+        return program
+
     def take(self, attempt: Attempt) -> None:
         """Count an attempt, run now or by an earlier process."""
         self.trials += 1
@@ -99,11 +110,13 @@ class Progress:
         if attempt.microseconds is not None and not attempt.failure:
             self.timed[attempt.number] = attempt
             self.leader = min(self.leader or attempt, attempt, key=speed)
+        program = program_of(attempt)
+        self.starts = [one for one in self.starts if one.program != program]
         task = self.tasks.get(attempt.mapping)
         if task is not None:
             task.attempts += 1
             task.best = min(task.best, attempt.microseconds or math.inf)
-            task.strategy.learn([(program_of(attempt), attempt.microseconds)])
+            task.strategy.learn([(program, attempt.microseconds)])
             # Neighbours of what was tried may join, where not all of a space was looked at.
             task.is_exhausted = task.is_exhausted and task.task.unseen is None
 
@@ -151,10 +164,23 @@ class Allotment:
     because: str
     shares: dict[str, float]
     """By mapping, as the sampling rule sees them; empty where it was not asked."""
+    known: int = 0
+    """How many of the first trials are of known starts."""
 
 
 def allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
-    """Distribute the trials of a round: one to each new mapping by modelled time, the rest by the sampling rule."""
+    """Distribute the trials of a round: those of known starts, one to each new mapping by modelled time, the rest by
+    the sampling rule."""
+    known = progress.starts[: max(size // STARTS, 1)]
+    if known:
+        rest = _allot(progress, size - len(known), rng)
+        sources = " and ".join(dict.fromkeys(one.source for one in known))
+        tasks = (*(one.program.mapping for one in known), *rest.tasks)
+        return Allotment(tasks, f"{len(known)} known to be good for {sources}; {rest.because}", rest.shares, len(known))
+    return _allot(progress, size, rng)
+
+
+def _allot(progress: Progress, size: int, rng: random.Random) -> Allotment:
     open_ones = {name: one for name, one in progress.tasks.items() if not one.is_exhausted}
     fresh = sorted((name for name, one in open_ones.items() if not one.attempts), key=lambda n: open_ones[n].promised)
     if len(open_ones) == 1:

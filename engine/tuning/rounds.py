@@ -22,6 +22,8 @@ class OpenRound:
     allotment: Allotment
     queue: deque[str]
     """The task of each trial that is still to be proposed."""
+    known: int = 0
+    """How many of these are of known starts, the first ones."""
     under_way: int = 0
     tried: Counter[str] = field(default_factory=Counter)
     """Attempts that finished, by mapping."""
@@ -41,6 +43,15 @@ class OpenRound:
     def because(self) -> str:
         """Why this group and these mappings."""
         return f"{self.turn.because}; {self.allotment.because}"
+
+    def propose(self) -> tuple[TaskProgress, Program | None]:
+        """The mapping of the next trial and its program: a known start, or what its strategy proposes, if anything."""
+        task = self.progress.tasks[self.queue.popleft()]
+        is_known, self.known = self.known > 0, self.known - 1
+        start = self.progress.take_start() if is_known else None
+        if start is not None:
+            return self.progress.tasks[start.mapping], start
+        return task, next(iter(task.strategy.propose(1)), None)
 
     def figures(self) -> dict[str, float]:
         """Figures that the decision is based on, and the trials of each mapping."""
@@ -74,8 +85,7 @@ class Rounds:
                 if self.current is None:
                     return None
             one = self.current
-            task = one.progress.tasks[one.queue.popleft()]
-            program = next(iter(task.strategy.propose(1)), None)
+            task, program = one.propose()
             if program is not None:
                 one.under_way += 1
                 return one, task, program
@@ -106,4 +116,4 @@ class Rounds:
         progress = self._progress[turn.subgraph]
         allotment = allot(progress, min(self._size, left), self._rng)
         progress.open_rounds += 1
-        return OpenRound(progress, turn, allotment, deque(allotment.tasks))
+        return OpenRound(progress, turn, allotment, deque(allotment.tasks), allotment.known)

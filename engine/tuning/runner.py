@@ -25,7 +25,7 @@ from engine.recipe import Recipe
 from engine.records.nodes import Subject
 from engine.support.errors import EngineError
 from engine.tuning.compiler_pruning import compiled_limits
-from engine.tuning.problem import why_not_followed
+from engine.tuning.problem import arrays_of, why_not_followed
 
 MODEL = "model of times 1"
 """Name and version of the model; part of the subject of predicted trials."""
@@ -101,7 +101,7 @@ def subject_of(
     else:
         launches = kernel.source.launches
         launch = "; ".join(f"grid {one.grid}, block {one.block}, {one.shared_bytes} bytes" for one in launches)
-    inputs = ", ".join(map(str, kernel.program.arrays.values())) + ("" if values is None else f", seed {values}")
+    inputs = arrays_of(kernel) + ("" if values is None else f", seed {values}")
     return Subject.of(source.text, launch, inputs, kernel.target.name, compiler, flags)
 
 

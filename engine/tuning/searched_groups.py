@@ -123,7 +123,7 @@ def _progress(found: SearchProblem, settings: SearchSettings) -> Progress:
     """The state of a group before any trial."""
     before = found.before if settings.runner.origin == PREDICTED else float("inf")
     tasks = {task.name: _task(found.group.name, task, settings) for task in found.tasks}
-    return Progress(found, tasks, before)
+    return Progress(found, tasks, before, list(settings.starts(found)))
 
 
 def _task(group: str, task: Task, settings: SearchSettings) -> TaskProgress:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from engine.tuning.control import Clock
 from engine.tuning.executors import Workers, here
 from engine.tuning.final_validation import Judge
+from engine.tuning.known_starts import Starts, no_starts
 from engine.tuning.runner import PredictedRunner, Runner
 
 DEFAULT_TRIALS = 64
@@ -42,6 +43,8 @@ class SearchSettings:
     """The file, shown to whoever reads the run."""
     resume: bool = False
     """Whether to continue the last run of the records."""
+    starts: Starts = no_starts
+    """What is tried first of each group."""
 
 
 @dataclass(frozen=True, slots=True)

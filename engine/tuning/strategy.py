@@ -44,6 +44,9 @@ class Strategy(Protocol):
     def propose(self, count: int) -> list[Program]:
         """Up to `count` programs that were neither proposed nor learned before; fewer only where no more are left."""
 
+    def leave_out(self, program: Program) -> None:
+        """Do not propose a program: somebody else has, and its result will come."""
+
     def learn(self, results: Sequence[Result]) -> None:
         """Results of programs, whether this strategy proposed them or an earlier run tried them."""
 
@@ -62,6 +65,10 @@ class Ordered:
             if program not in self._tried:
                 found.append(program)
         return found
+
+    def leave_out(self, program: Program) -> None:
+        """See `Strategy`."""
+        self._tried.add(program)
 
     def learn(self, results: Sequence[Result]) -> None:
         """Remember which programs were tried."""
