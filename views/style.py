@@ -37,6 +37,7 @@ QToolButton[role="icon"]:hover { background: $raised; }
 QToolButton[role="small"] { background: transparent; border: 1px solid transparent; border-radius: 4px; padding: 0;
   min-width: 22px; min-height: 22px; }
 QToolButton[role="small"]:hover { background: $raised; }
+QToolButton[role="small"]:focus { border-color: $accent; }
 QToolButton[role="segment"] { background: transparent; border: 1px solid transparent; color: $text_2; padding: 0 12px;
   min-height: 24px; border-radius: 5px; }
 QToolButton[role="segment"]:checked { background: $accent_bg; color: $text; font-weight: 600; }
@@ -62,6 +63,7 @@ QLineEdit[role="quiet"] { border: 1px solid transparent; min-height: 22px; font-
 QLineEdit[role="quiet"]:hover { border-color: $line; padding: 0 6px; }
 QLineEdit[role="quiet"]:focus { border-color: $accent; padding: 0 6px; }
 QLineEdit[role="small"] { min-height: 22px; font-size: 11px; border-radius: 4px; }
+QLineEdit[wrong="true"] { color: $wrong; border-color: $wrong; }
 QComboBox { background: $panel; border: 1px solid $line; border-radius: 6px; padding: 0 8px; min-height: 26px; }
 QComboBox:hover { background: $raised; }
 QComboBox:focus { border-color: $accent; }
@@ -102,6 +104,7 @@ QLabel[role="title"] { font-weight: 600; }
 QLabel[role="second"] { color: $text_2; font-size: 11px; }
 QLabel[role="hint"] { color: $text_3; }
 QLabel[role="small-hint"] { color: $text_3; font-size: 11px; }
+QLabel[role="small-hint"][wrong="true"] { color: $wrong; }
 QLabel[role="paragraph"] { color: $text_2; }
 QToolButton[role="device"] { background: transparent; border: 1px solid transparent; padding: 0 14px; font-weight: 600; min-height: 24px; }
 QToolButton[role="device"]:hover { background: $raised; }

@@ -55,6 +55,7 @@ def test_text_on_special_surfaces(theme: Theme) -> None:
     colours = theme.colours
     assert all(contrast(colours[text], colours["wrong-bg"]) >= TEXT_CONTRAST for text in ("wrong", "accent", "text-2"))
     assert contrast(colours["on-accent"], colours["accent-fill"]) >= TEXT_CONTRAST
+    assert contrast(colours["text"], colours["found-bg"]) >= TEXT_CONTRAST
 
 
 def test_marks_on_the_panel(theme: Theme) -> None:

@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QTextBlock,
     QTextCharFormat,
+    QTextCursor,
     QTextLayout,
 )
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
@@ -29,8 +30,12 @@ LABEL, NUMBER, BAR = 38, 30, 12
 """Pixels of the gutter's columns; numbers of more than four digits take more."""
 TAB = 4
 """Columns of a tabulator."""
+AHEAD = 24
+"""Pixels left and right of what is brought into sight."""
 AROUND = 3
 """Lines above the first marked one when it is brought into sight."""
+INK = {"found-bg": "text", "accent-fill": "on-accent"}
+"""Colour behind what was found -> that of its letters."""
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 Keys = Qt.Key
@@ -40,11 +45,13 @@ class CodeText(QPlainTextEdit, Themed):
     """A text; `line_selected` carries the number of a line, from 1, that was clicked or reached by a key."""
 
     line_selected = Signal(int)
+    escape_pressed = Signal()
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._labels: Mapping[int, str] = {}
         self._colours: Callable[[int, str], Iterable[Span]] = lambda line, text: ()
+        self._found: Callable[[int], Iterable[Span]] = lambda line: ()
         self._coloured: set[int] = set()
         self.marked: frozenset[int] = frozenset()
         """The lines that stand for what is selected."""
@@ -94,6 +101,41 @@ class CodeText(QPlainTextEdit, Themed):
             self._reveal(min(self.marked))
         self._repaint()
 
+    def show_found(self, found: Callable[[int], Iterable[Span]]) -> None:
+        """Marks what was found.  found: the spans of a line and the colour behind them, asked for as colours are."""
+        self._found, self._coloured = found, set()
+        self.viewport().update()
+
+    @property
+    def present_place(self) -> tuple[int, int]:
+        """Line and column, in sight: of the selected text, else of the line chosen last, else of the first line."""
+        cursor = self.textCursor()
+        block = self.document().findBlock(cursor.selectionStart())
+        if cursor.hasSelection() and self._is_in_sight(block.blockNumber() + 1):
+            return block.blockNumber() + 1, cursor.selectionStart() - block.position()
+        return (self._current if self._is_in_sight(self._current) else self.verticalScrollBar().value() + 1), 0
+
+    def reveal(self, line: int, column: int, length: int) -> None:
+        """Brings a part of a line into sight without choosing the line."""
+        self._reveal(line)
+        block = self.document().findBlockByNumber(line - 1)
+        self.blockBoundingRect(block)  # lays it out: how far there is to scroll counts the lines that are
+        text, bar, room = block.layout().lineAt(0), self.horizontalScrollBar(), self.viewport().width()
+        left, right = (round(text.cursorToX(each)[0]) for each in (column, column + length))  # type: ignore[index]
+        if left < bar.value() or right > bar.value() + room - AHEAD:
+            bar.setValue(0 if right <= room - AHEAD else min(left - AHEAD, right + AHEAD - room // 2))
+
+    def select(self, line: int, column: int, length: int) -> None:
+        """Selects a part of a line, as a person does to copy it; what is in sight stays."""
+        bars = self.verticalScrollBar(), self.horizontalScrollBar()
+        places = [bar.value() for bar in bars]
+        cursor = QTextCursor(self.document().findBlockByNumber(line - 1))
+        cursor.setPosition(cursor.position() + column)
+        cursor.setPosition(cursor.position() + length, QTextCursor.MoveMode.KeepAnchor)
+        self.setTextCursor(cursor)
+        for bar, place in zip(bars, places, strict=True):
+            bar.setValue(place)
+
     def show_theme(self, theme: Theme) -> None:
         """Takes over the tokens of `theme`."""
         self._coloured = set()
@@ -107,6 +149,8 @@ class CodeText(QPlainTextEdit, Themed):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Up and Down choose lines, Page Up and Down, Home and End go further; with Shift text is selected."""
+        if event.key() == Keys.Key_Escape:
+            self.escape_pressed.emit()
         steps = {
             Keys.Key_Up: -1, Keys.Key_Down: 1, Keys.Key_PageUp: -self._rows, Keys.Key_PageDown: self._rows,
             Keys.Key_Home: -self.blockCount(), Keys.Key_End: self.blockCount(),
@@ -116,6 +160,7 @@ class CodeText(QPlainTextEdit, Themed):
             super().keyPressEvent(event)
         else:
             self._choose(self._current + by)
+            self.select(self._current, 0, 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keeps the gutter as tall as the text."""
@@ -174,10 +219,14 @@ class CodeText(QPlainTextEdit, Themed):
         self._coloured.add(line)
         ranges = []
         for start, length, token in self._colours(line, block.text()):
-            made, look = QTextLayout.FormatRange(), QTextCharFormat()
+            look = QTextCharFormat()
             look.setForeground(theme.colour(token))
-            made.start, made.length, made.format = start, length, look
-            ranges.append(made)
+            ranges.append(_range(start, length, look))
+        for start, length, token in self._found(line):
+            look = QTextCharFormat()
+            look.setBackground(theme.colour(token))
+            look.setForeground(theme.colour(INK[token]))
+            ranges.append(_range(start, length, look))
         block.layout().setFormats(ranges)
 
     def _choose(self, line: int) -> None:
@@ -188,9 +237,13 @@ class CodeText(QPlainTextEdit, Themed):
         self.line_selected.emit(self._current)
 
     def _reveal(self, line: int) -> None:
-        self._current, first = line, self.verticalScrollBar().value()
-        if not first < line <= first + self._rows:
+        self._current = line
+        if not self._is_in_sight(line):
             self.verticalScrollBar().setValue(max(0, line - 1 - AROUND))
+
+    def _is_in_sight(self, line: int) -> bool:
+        first = self.verticalScrollBar().value()
+        return first < line <= first + self._rows
 
     def _repaint(self) -> None:
         self.viewport().update()
@@ -199,6 +252,12 @@ class CodeText(QPlainTextEdit, Themed):
     def _place_gutter(self) -> None:
         area = self.contentsRect()
         self._gutter.setGeometry(QRect(area.left(), area.top(), self._width, area.height()))
+
+
+def _range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    made = QTextLayout.FormatRange()
+    made.start, made.length, made.format = start, length, look
+    return made
 
 
 class _Gutter(QWidget):

@@ -13,6 +13,7 @@ from engine.documents.pipeline import ListingDoc
 from engine.documents.units import kib
 from views.code.chips import ChipStrip
 from views.code.editor import CodeText
+from views.code.find import FindStrip
 from views.code.spans import Span, assembly_spans
 from views.format import plural
 from views.panel import PADDING, Panel, label
@@ -38,7 +39,9 @@ class CodeView(Panel):
         self.text.line_selected.connect(self._select)
         self.copy_button = self.add_header_icon("copy", "Copy the CUDA text")
         self.copy_button.clicked.connect(self._copy)
+        self.finder = FindStrip(self._chips, self.text, self.listing)
         self.body_layout.addWidget(self._chips)
+        self.body_layout.addWidget(self.finder)
         self.listing.line_selected.connect(self._select_in_listing)
         self.mix = label("", "second", wrap=True)
         self.mix.setContentsMargins(PADDING, 6, PADDING, 6)
@@ -103,7 +106,9 @@ class CodeView(Panel):
             return
         language = self.language
         self.copy_button.setToolTip(f"Copy the {self.tabs[language].text()} text")
-        self.pages.setCurrentWidget(self.text if language == CUDA else self.listing)
+        in_front = self.text if language == CUDA else self.listing
+        self.pages.setCurrentWidget(in_front)
+        self.finder.turn_to(in_front)
         self.listing.setAccessibleName(f"{language} text")
         is_known = self._listing is not None and self._listing.language == language
         self.mix.setText("\n".join(self._listing.mix) if self._listing and is_known else "")
