@@ -25,10 +25,12 @@ from app.shell.panels import PERSPECTIVES
 from app.shell.preferences import GIGABYTE, Preferences
 from app.shell.target_dialog import MachineDialog
 from engine.documents.model import ProblemDoc
+from views.code.find import FindStrip
 from views.message import detail_of
 from views.notice import News
 from views.theme import SYSTEM, THEMES
 from views.timing.view import LIVE, ROOFLINE
+from views.tuning.trial import CODE
 from views.tuning.view import ABLATION
 
 if TYPE_CHECKING:
@@ -105,6 +107,7 @@ class Commands(QObject):
             "pin-samples": timing.run is not None and bool(timing.run.samples),
             **tuning.action_states(),
             **dict.fromkeys(("save", "save-as", "reload", "script-all", "machine"), workspace.model is not None),
+            **dict.fromkeys(("find-text", "find-next", "find-previous"), workspace.model is not None),
             **dict.fromkeys((*VERBS, "export-tables", "compare-model"), workspace.model is not None),
         }
         for name, can in enabled.items():
@@ -139,6 +142,9 @@ class Commands(QObject):
             "release-all": grouping.fusing.release_all,
             "groups": self._show_groups,
             "find": window.focus_search,
+            "find-text": lambda: self._finder().ask(),
+            "find-next": lambda: self._finder().step(1),
+            "find-previous": lambda: self._finder().step(-1),
             "palette": self.palette.ask,
             "zoom-in": lambda: panels.graph.canvas.zoom(1.2),
             "zoom-out": lambda: panels.graph.canvas.zoom(1 / 1.2),
@@ -259,6 +265,15 @@ class Commands(QObject):
     def _filter_trials(self) -> None:
         self.focus.bring("trials")
         self._window.panels.trials.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _finder(self) -> FindStrip:
+        """Of the code panel, brought into sight; of the trial's text where that has the keyboard, or in Tune."""
+        panels, docks = self._window.panels, self._window.docks
+        in_trial = self.focus.focused == "trial" or (not docks["code"].isVisible() and docks["trial"].isVisible())
+        self.focus.bring("trial" if in_trial else "code")
+        if in_trial:
+            panels.trial.select_tab(CODE)
+        return panels.trial.finder if in_trial else panels.code.finder
 
     def _show_roofline(self) -> None:
         timing = self._window.panels.timing

@@ -179,3 +179,31 @@ def test_a_conflict_is_repaired_where_it_is_told(walk: Walk) -> None:
     walk.press(K.Key_Right)
     walk.press(K.Key_Return)
     assert walk.answered() == with_lines(before, [ILLEGAL.removeprefix("required ")])
+
+
+def test_words_are_found_in_the_code(walk: Walk) -> None:
+    code = walk.window.panels.code
+    total = code.text.toPlainText().lower().count("int ")
+    walk.panel("code")
+    walk.press(K.Key_Home)
+    walk.answered()
+    selected = walk.window.workspace.bus.selection
+    walk.panel("moves")
+    walk.press(K.Key_F, M.ControlModifier)
+    assert QApplication.focusWidget() is code.finder.field
+    walk.type("int ")
+    assert code.finder.count.text() == f"1 of {total}"
+    walk.press(K.Key_Return)
+    walk.press(K.Key_F3)
+    walk.press(K.Key_F3, M.ShiftModifier)
+    assert code.finder.count.text() == f"2 of {total}"
+    walk.press(K.Key_Escape)
+    assert QApplication.focusWidget() is code.text and code.finder.isHidden()
+    walk.press(K.Key_F3)
+    assert code.finder.count.text() == f"3 of {total}" and code.finder.isVisible(), "from the match that Escape left"
+    assert QApplication.focusWidget() is code.text and walk.window.workspace.bus.selection == selected
+    walk.press(K.Key_Escape)
+    walk.press(K.Key_1, M.AltModifier)
+    assert not code.isVisible()
+    walk.press(K.Key_F, M.ControlModifier)
+    assert QApplication.focusWidget() is code.finder.field, "the panel comes where it was not in sight"

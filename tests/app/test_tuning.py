@@ -83,6 +83,14 @@ def test_a_trial_is_previewed_and_nothing_is_applied(tuned: Window, qtbot: objec
     for tab in (RECIPE, SCHEDULE, CODE):
         view.select_tab(tab)
         assert view.pages.currentIndex() == (RECIPE, SCHEDULE, CODE).index(tab)
+    view.select_tab(RECIPE)
+    tuned.action("find-text").trigger()
+    assert view.finder.isVisible() and view.pages.currentWidget() is view.code, "the trial's text: no other is in sight"
+    view.select_tab(RECIPE)
+    assert not view.finder.isVisible() and view.apply.isVisible()
+    view.select_tab(CODE)
+    assert view.finder.isVisible()
+    view.finder.put_away()
     assert tuned.workspace.trails() == before and tuned.panels.tuning.progress_plot.selected == tuning.best
 
 

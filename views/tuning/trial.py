@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QStackedWidget
 
 from engine.documents.model import KernelDoc, ProblemDoc
 from views.code.editor import CodeText
+from views.code.find import FindStrip
 from views.message import Message
 from views.panel import Elided, Panel, bar, label
 from views.schedule.tree import ScheduleTreeView
@@ -40,12 +41,14 @@ class TrialView(Panel):
         self.recipe.setViewportMargins(8, 6, 0, 0)
         self.schedule = ScheduleTreeView("Schedule tree of the trial")
         self.code = CodeText("Text of the trial")
+        self.finder = FindStrip(strip, self.code)
         self.refused = Message(())
         self.pages = QStackedWidget()
         for page in (self.recipe, self.schedule, self.code, self.refused):
             self.pages.addWidget(page)
         self.tab_selected.connect(lambda _: self._turn())
         self.body_layout.addWidget(strip)
+        self.body_layout.addWidget(self.finder)
         self.body_layout.addWidget(self.pages, 1)
         self._refused = False
         self.show_empty(NOTHING)
@@ -87,3 +90,4 @@ class TrialView(Panel):
         tab = next(name for name, button in self.tabs.items() if button.isChecked())
         hidden = self._refused and (tab != RECIPE or not self.recipe.toPlainText())
         self.pages.setCurrentIndex(len(TABS) if hidden else TABS.index(tab))
+        self.finder.turn_to(self.code if self.pages.currentWidget() is self.code else None)
