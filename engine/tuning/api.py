@@ -32,11 +32,13 @@ from engine.tuning.settings import (
     DEFAULT_PATIENCE,
     DEFAULT_STRATEGY,
     DEFAULT_TRIALS,
+    LEAST_GAIN,
     SearchLimits,
     SearchSettings,
     SearchTools,
 )
 from engine.tuning.setup import begin
+from engine.tuning.strategies import BLIND
 from engine.tuning.tuning_run import TuningRun
 from engine.verify.values import group_values
 
@@ -76,7 +78,8 @@ def tune(
     recipe: what the search starts from, by default the advisers', as for groups that it does not speak of; a user's
     entries stay fixed.
     trials: for each group on average.  minutes: after which it ends; None for no limit.  patience: rounds without gain
-    after which a group gets no more.
+    after which a group gets no more; it gets none either, but from the last two strategies, once all that is untried is
+    promised to save less than a thousandth of the model's time.
     records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.  The
     recipe is kept by `engine.write_recipe(run.best, path)`.
     runner: "predicted" (the model's times), "measured" (this machine's GPU or CPU, or the GPUs of a cluster) or
@@ -99,7 +102,8 @@ def tune(
     _check_records(records, resume, runner)
     target = recipe.target if recipe else subject.target
     running = find_runner(runner, needs_gpu=cluster is None and not is_cpu(target))
-    limits = SearchLimits(trials, math.inf if minutes is None else minutes, patience=patience)
+    least_gain = 0.0 if strategy in BLIND else LEAST_GAIN
+    limits = SearchLimits(trials, math.inf if minutes is None else minutes, patience=patience, least_gain=least_gain)
     groups = subject.groups if isinstance(subject, FusionPlan) else (subject,)
     graph = subject.source if isinstance(subject, FusionPlan) else subject.graph
     if source is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 ALPHA = 0.2
 """Weight of the past improvement of a subgraph against the expected one."""
@@ -43,11 +43,18 @@ class Subgraph:
     """Whether its space holds nothing that was not tried."""
     stagnant: int = 0
     """Rounds since its time last became better."""
+    hope: float = 0.0
+    """Microseconds that the most promising program that was not tried may take; 0 where nothing is promised."""
 
     @property
     def time(self) -> float:
         """The best so far."""
         return self.best[-1] if self.best else math.inf
+
+    @property
+    def most_saved(self) -> float:
+        """Microseconds of the model that further rounds may save at most; infinite while nothing ran."""
+        return self.weight * max(self.time - self.hope, 0.0)
 
     @property
     def speed(self) -> float:
@@ -75,6 +82,8 @@ class RoundChoice:
     subgraph: str
     because: str
     prospects: tuple[Prospect, ...]
+    done: Mapping[str, float] = field(default_factory=dict)
+    """Subgraphs that get no more rounds for what they may still save: name -> microseconds of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +123,22 @@ def prospect(one: Subgraph, among: Sequence[Subgraph]) -> Prospect:
     return Prospect(one.name, past, hope, one.weight * (ALPHA * past + (1 - ALPHA) * hope))
 
 
-def next_round(subgraphs: Sequence[Subgraph], rng: random.Random, limit: float = math.inf) -> RoundChoice | None:
+def not_worth_it(subgraphs: Sequence[Subgraph], least: float) -> dict[str, float]:
+    """Subgraphs whose further rounds would save less than that part of the model's time, and how much at most."""
+    total = sum(one.weight * one.time for one in subgraphs if math.isfinite(one.time))
+    return {one.name: one.most_saved for one in subgraphs if one.best and one.most_saved < least * total}
+
+
+def next_round(
+    subgraphs: Sequence[Subgraph], rng: random.Random, limit: float = math.inf, least: float = 0.0
+) -> RoundChoice | None:
     """The subgraph of the next round: each once, then the most negative gradient; None where all are dead.
 
-    limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.
+    limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.  least: part of
+    the model's time that further rounds of a subgraph have to save at most.
     """
-    alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit]
+    done = not_worth_it(subgraphs, least)
+    alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit and one.name not in done]
     for one in alive:
         if not one.best:
             return RoundChoice(one.name, "the first round of each", ())
@@ -131,10 +150,10 @@ def next_round(subgraphs: Sequence[Subgraph], rng: random.Random, limit: float =
     prospects = tuple(prospect(one, subgraphs) for one in alive)
     if len({p.gradient for p in prospects}) == 1 < len(prospects):
         name = rng.choice(prospects).subgraph
-        return RoundChoice(name, "all gain as much: by chance", prospects)
+        return RoundChoice(name, "all gain as much: by chance", prospects, done)
     best = min(prospects, key=lambda p: p.gradient)
     because = f"{-best.gradient:.3g} µs of the model expected, more than of any other"
-    return RoundChoice(best.subgraph, because, prospects)
+    return RoundChoice(best.subgraph, because, prospects, done)
 
 
 def without_outsiders(subgraphs: Sequence[Subgraph]) -> list[Subgraph]:

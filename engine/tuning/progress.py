@@ -28,8 +28,34 @@ class TaskProgress:
     """Modelled time of its best program, in microseconds."""
     best: float = math.inf
     attempts: int = 0
+    optimism: float = 1.0
+    """The smallest result so far as a part of what was promised for it, 1 where none was smaller."""
+    _by_promise: list[Program] | None = None
+    """What may still be tried, the most promising last."""
+    _tried: set[Program] = field(default_factory=set)
     is_exhausted: bool = False
     """Whether its strategy had no program left when it was asked last, and no result came since that may bring more."""
+
+    @property
+    def hope(self) -> float:
+        """Microseconds that the most promising program that was not tried may take: what is promised, times the most
+        that a promise was undercut so far; infinite where all were tried."""
+        if self._by_promise is None:
+            self._by_promise = sorted(self.task.programs, key=self.task.rank, reverse=True)
+        while self._by_promise and self._by_promise[-1] in self._tried:
+            self._by_promise.pop()
+        return self.optimism * self.task.rank(self._by_promise[-1]) if self._by_promise else math.inf
+
+    def learn(self, program: Program, promised: float, microseconds: float | None) -> None:
+        """Count the result of a program; None for a failure."""
+        self.attempts += 1
+        self._tried.add(program)
+        if microseconds is not None:
+            self.best = min(self.best, microseconds)
+            self.optimism = min(self.optimism, microseconds / promised) if promised > 0 else 0.0
+        self.strategy.learn([(program, microseconds)])
+        # Neighbours of what was tried may join, where not all of a space was looked at.
+        self.is_exhausted = self.is_exhausted and self.task.unseen is None
 
 
 @dataclass(slots=True)
@@ -62,10 +88,11 @@ class Progress:
         """The group as the budget scheduler sees it."""
         group = self.problem.group
         exhausted = all(one.is_exhausted for one in self.tasks.values())
-        weight = len(group.instances)
+        hope = min(one.hope for one in self.tasks.values())
         return Subgraph(
-            group.name, tuple(self.best), self.problem.flops, weight, group.kind, exhausted, self.stagnant
-        )
+            group.name, tuple(self.best), self.problem.flops, len(group.instances), group.kind, exhausted,
+            self.stagnant, hope,
+        )  # fmt: skip
 
     @property
     def ranking(self) -> list[Attempt]:
@@ -114,11 +141,7 @@ class Progress:
         self.starts = [one for one in self.starts if one.program != program]
         task = self.tasks.get(attempt.mapping)
         if task is not None:
-            task.attempts += 1
-            task.best = min(task.best, attempt.microseconds or math.inf)
-            task.strategy.learn([(program, attempt.microseconds)])
-            # Neighbours of what was tried may join, where not all of a space was looked at.
-            task.is_exhausted = task.is_exhausted and task.task.unseen is None
+            task.learn(program, attempt.promised, attempt.microseconds)
 
     def replay(self, attempts: Sequence[Attempt], rounds: Sequence[Round]) -> None:
         """Take what earlier processes tried and decided; what is of other groups is left out."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.kernels.space import Program
-from engine.tuning.budget_scheduler import RoundChoice, next_round, without_outsiders
+from engine.tuning.budget_scheduler import RoundChoice, next_round, not_worth_it, without_outsiders
 from engine.tuning.progress import Allotment, Progress, TaskProgress, allot
 from engine.tuning.settings import SearchLimits
 
@@ -57,7 +57,8 @@ class OpenRound:
         """Figures that the decision is based on, and the trials of each mapping."""
         gradients = {f"gradient of {one.subgraph}": one.gradient for one in self.turn.prospects}
         shares = {f"share of {name}": share for name, share in self.allotment.shares.items()}
-        return {**gradients, **shares, **{f"trials of {name}": float(n) for name, n in self.tried.items()}}
+        done = {f"{name} may save at most": saved for name, saved in self.turn.done.items()}
+        return {**gradients, **done, **shares, **{f"trials of {name}": float(n) for name, n in self.tried.items()}}
 
 
 class Rounds:
@@ -102,6 +103,12 @@ class Rounds:
         if all(one.subgraph().is_exhausted for one in self._progress.values()):
             is_whole = all(task.task.unseen is None for one in self._progress.values() for task in one.tasks.values())
             return "every program was tried" if is_whole else "every program that was looked at was tried"
+        left = [one for one in map(Progress.subgraph, self._progress.values()) if not one.is_exhausted]
+        done = not_worth_it(left, self._limits.least_gain)
+        if len(done) == len(left):
+            part = f"{100 * self._limits.least_gain:g} %"
+            saved = f"{max(done.values()):.3g} µs by what is promised"
+            return f"no group can save {part} of the model's time with further rounds ({saved} at most)"
         return f"no group gained anything in its last {self._limits.patience} rounds"
 
     def _open_round(self, left: int) -> OpenRound | None:
@@ -110,7 +117,7 @@ class Rounds:
         A group whose first round is still under way is left out: there is no time yet to expect anything from.
         """
         ready = [one.subgraph() for one in self._progress.values() if one.best or not one.open_rounds]
-        turn = next_round(without_outsiders(ready), self._rng, limit=self._limits.patience)
+        turn = next_round(without_outsiders(ready), self._rng, self._limits.patience, self._limits.least_gain)
         if turn is None:
             return None
         progress = self._progress[turn.subgraph]

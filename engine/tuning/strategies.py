@@ -19,6 +19,9 @@ STRATEGIES: Mapping[str, str] = {
 }
 """Name -> the function that makes it, imported when it is used, as the window lists only names.  The default first."""
 
+BLIND = ("random", "exhaustive")
+"""Those that ask no model: they try what they are given, whatever is promised of the rest."""
+
 
 def make_strategy(name: str, space: ProgramSpace, rng: random.Random) -> Strategy:
     """The strategy of that name in a space of programs."""

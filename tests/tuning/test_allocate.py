@@ -87,6 +87,24 @@ def test_the_dead_get_nothing() -> None:
     assert next_round((done,), rng) is None
 
 
+def test_what_can_save_too_little_of_the_model_gets_no_more_rounds() -> None:
+    rng = random.Random(0)
+    slight = Subgraph("a", (100.0,), 1.0, hope=99.5)
+    once, often = Subgraph("b", (10.0,), 1.0, hope=9.95), Subgraph("b", (10.0,), 1.0, weight=40.0, hope=9.95)
+    # Of 110 us a thousandth is 0.11: the first may save 0.5 at most, the second 0.05; of 500 us of the model it is
+    # 0.5, and 40 launches of the second save 2.
+    turn = next_round((slight, once), rng, least=0.001)
+    assert turn is not None and turn.subgraph == "a" and turn.done == pytest.approx({"b": 0.05})
+    turn = next_round((slight, often), rng, least=0.001)
+    assert turn is not None and turn.subgraph == "b" and not turn.done
+    assert next_round((slight, once), rng, least=0.01) is None
+    assert next_round((slight, once), rng) is not None, "nobody asks what it saves"
+    fresh, broken = Subgraph("c", (), 1.0, hope=99.0), Subgraph("d", (math.inf,), 1.0, hope=1.0)
+    for one in (fresh, broken):
+        turn = next_round((slight, once, one), rng, least=0.01)
+        assert turn is not None and turn.subgraph == one.name
+
+
 def test_what_never_ran_is_tried_before_figures_are_compared() -> None:
     broken, fine = Subgraph("a", (math.inf,), 1.0), Subgraph("b", (5.0,), 1.0)
     turn = next_round((fine, broken), random.Random(0))

@@ -26,7 +26,7 @@ from engine.tuning.problem import SearchProblem, problem, why_not_followed
 from engine.tuning.progress import program_of
 from engine.tuning.runner import ReplayedRunner
 from engine.tuning.search import LATE, SPENT
-from engine.tuning.settings import SearchLimits, SearchSettings
+from engine.tuning.settings import LEAST_GAIN, SearchLimits, SearchSettings
 from tests.support.commands import document, loomscope, refused
 from tests.tuning.runs import ROW, Synthetic, begin_search, plan, recipe, run, search
 
@@ -401,9 +401,33 @@ def test_the_command_searches_checks_resumes_and_writes(tmp_path: Path) -> None:
     assert (second["run"], second["trials"], second["ended"]) == (1, 5, SPENT)
     third = document(*options, "--no-check")
     assert (third["run"], third["trials"], third["reused"], third["repeated"]) == (2, 5, 5, 0)
-    told = loomscope(*options, "--resume", "--strategy", "model", "--trials", "8")
+    told = loomscope(*options, "--resume", "--strategy", "exhaustive", "--trials", "8")
     assert "a model's, not measured" in told.stdout
     assert "8 attempts of run 2, 5 cached, all kept in" in told.stderr
+
+
+@pytest.mark.parametrize(("strategy", "is_stopped"), [("learned", True), ("model", True), ("random", False)])
+def test_a_search_ends_where_nothing_better_is_promised(strategy: str, is_stopped: bool) -> None:
+    """Predicted times are what was promised: after the most promising round nothing can be faster."""
+    with engine.tune(plan(), recipe(), trials=80, strategy=strategy, check=False) as search:
+        attempts = list(search)
+        report, progress = search.report(), search.progress["matmul_0"]
+    assert (len(attempts) < 80) == is_stopped
+    assert ("can save 0.1 % of the model's time" in report.ended) == is_stopped, report.ended
+    best = min(one.microseconds for one in attempts if one.microseconds is not None)
+    tried = set(map(program_of, attempts))
+    left = [progress.problem.rank(one) for one in progress.problem.programs if one not in tried]
+    assert min(left) >= 0.999 * best or not is_stopped, "what was left out is promised no gain"
+
+
+def test_a_search_goes_on_where_promises_were_undercut(tmp_path: Path) -> None:
+    """Synthetic times have nothing to do with what is promised, as a GPU's may."""
+    limits = SearchLimits(80, least_gain=LEAST_GAIN)
+    with RecordStore(tmp_path / "r.db") as store:
+        settings = SearchSettings("learned", Synthetic(), limits, 0, ROW)
+        one = begin_search(plan().groups, recipe(), store, settings)
+        assert len([each for each in one.run() if each.mapping]) == 80 and one.why_ended == SPENT
+    assert min(task.optimism for task in one.progress["matmul_0"].tasks.values()) < 0.9
 
 
 @pytest.mark.parametrize(
