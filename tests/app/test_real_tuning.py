@@ -62,7 +62,7 @@ def opened(
 @pytest.mark.slow(sentinel=True)
 def test_a_run_is_started_paused_stopped_resumed_and_applied(opened: Window, qtbot: object) -> None:
     tuning, run = opened.wiring.tuning, opened.panels.run
-    run.strategy.setCurrentText("model")
+    run.strategy.setCurrentText("random")  # which goes on whatever is promised
     run.trials.setText("2000")
     opened.action("tune-start").trigger()
     assert opened.perspective == "Tune"

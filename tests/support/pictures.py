@@ -22,8 +22,8 @@ SOFTMAX = "resources/models/softmax_96x512.onnx"
 PRODUCT = "resources/models/matmul_bias_gelu_128x256x512.onnx"
 SCHEDULE = ("--perspective", "schedule", "--theme", "light")
 SPACE = (*SCHEDULE, "--tab", "iteration space", "--advice")
-RECORDS, AGAINST = "night.db", "random.db"
-RUNS = {RECORDS: ("--trials", "96"), AGAINST: ("--trials", "96", "--strategy", "random")}
+RECORDS, AGAINST = "night.db", "learned.db"
+RUNS = {RECORDS: ("--trials", "400", "--patience", "60", "--strategy", "random"), AGAINST: ("--trials", "96")}
 """What stands for a run that is made for the picture -> the options of the search."""
 TUNE = ("--perspective", "tune", "--records", RECORDS)
 PICTURES = {
