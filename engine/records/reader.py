@@ -7,10 +7,11 @@ A log of another tuner is read as a file of one run.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 
-from engine.records.faults import sqlite_errors
+from engine.records.faults import PRIMARY, sqlite_errors
 from engine.records.other_tuners.run import log_database
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import RecordStore
@@ -19,8 +20,8 @@ from engine.support.errors import BadInput
 
 CURRENT = 2.0
 """Seconds to wait for a lock; with a write-ahead log readers need one only while the log is reset."""
-DATABASE = b"SQLite format 3\0"
-"""How a file of records begins."""
+SMALLEST = 512
+"""Bytes of a database: SQLite takes the shortest texts for empty ones."""
 MAKE_HINT = "`loomscope tune` makes one"
 
 
@@ -53,12 +54,19 @@ class RunReader(RunTables):
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is one of records by its first bytes, not a text."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(DATABASE)) == DATABASE
-    except OSError:
-        return True  # SQLite tells why it cannot be read
+    """Whether a file is one of records, or cannot be looked at now, and not a text.
+
+    SQLite looks at it: closing a handle of our own would drop every lock of this process on the file, and a writer
+    that ends would then delete the write-ahead log beneath its readers.
+    """
+    if path.stat().st_size < SMALLEST:
+        return False
+    with closing(_connect(path)) as connection:
+        try:
+            connection.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.Error as error:
+            return getattr(error, "sqlite_errorcode", 0) & PRIMARY != sqlite3.SQLITE_NOTADB
+    return True
 
 
 def _open_database(path: Path) -> sqlite3.Connection:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +186,41 @@ def test_a_packed_log_that_is_cut_short_or_grows_without_end_is_refused(
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * (64 << 20)))
     with pytest.raises(BadInput, match="more than 1 MiB"):
         RunReader(tmp_path / "bomb.gz")
+
+
+WRITER = """
+import sys
+from engine.records.nodes import Request
+from engine.records.runs import RunLog
+from engine.records.store import RecordStore
+with RecordStore(sys.argv[1]) as store:
+    for _ in range(2):
+        RunLog.start(store, Request("m.onnx", "h100", "random", "predicted", "predicted", 1))
+        print("written", flush=True)
+        sys.stdin.readline()
+"""
+
+
+def test_looking_at_a_file_that_is_written_leaves_its_locks(tmp_path: Path) -> None:
+    """A handle of ours that is closed would drop every lock of this process on the file: a writer that ends would
+    then delete the log beneath the reader."""
+    path, pipes = tmp_path / "r.db", {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], text=True, **pipes) as writer:  # type: ignore[call-overload]
+        assert writer.stdin is not None and writer.stdout is not None
+        writer.stdout.readline()
+        with RunReader(path) as first:
+            assert first.run().number == 1
+            RunReader(path).close()
+            for _ in range(2):
+                writer.stdin.write("\n")
+                writer.stdin.flush()
+            assert writer.wait(20) == 0
+            assert Path(f"{path}-wal").exists(), "deleted beneath the reader"
+            assert first.run().number == 2
+
+
+@pytest.mark.parametrize("size", [1, 20, 99, 511, 512, 5000])
+def test_a_text_of_any_size_is_no_database(size: int, tmp_path: Path) -> None:
+    (tmp_path / "r.db").write_text("x" * size)
+    with pytest.raises(BadInput, match="nor a log in JSON"):
+        RunReader(tmp_path / "r.db")
