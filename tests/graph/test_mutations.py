@@ -18,13 +18,14 @@ import pytest
 import engine
 from engine.support.budgets import MAX_TEXT_BYTES
 from engine.support.errors import BadInput, EngineError
+from tests.everything.files import COMPLEX
 from tests.graph.models import model, node, save
 from tests.graph.mutations import Outcome, prepare, run, use, written
 from tests.graph.seeds import Seed, seeds
 from tests.support.commands import ROOT, heed_interrupts
 
 NORMAL, WHOLE = 300, 10_000
-REFUSED = ("complex__complex_add", "Fused_Transpose_split_18185609042134105765", "1545859458890067484")
+REFUSED = (COMPLEX, "Fused_Transpose_split_18185609042134105765", "1545859458890067484")
 """Parts of the names of real files that are refused as they are: complex numbers, advice that contradicts itself."""
 
 
