@@ -101,7 +101,7 @@ def test_what_stays_apart_says_why(
 
 LONG_KEYS = [
     # heads, keys, batch, blocks that fill 132 multiprocessors, blocks that share the keys
-    (32, 4096, 1, 4, 32), (32, 4001, 1, 4, 32), (8, 4096, 1, 16, 16), (2, 65536, 1, 64, 64), (32, 4096, 8, 1, 1),
+    (32, 4096, 1, 4, 32), (32, 4001, 1, 4, 32), (8, 4096, 1, 16, 16), (2, 65536, 1, 64, 64), (32, 1024, 8, 1, 1),
     (4, 64, 1, 1, 1),
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from engine.scheduling.address import places
 from engine.scheduling.published.parse import parse
 from engine.scheduling.published.translate import translate
 from engine.scheduling.text import from_text, to_text
+from tests.graph.models import model, node, save
 from tests.scheduling.published_files import adding, file_for, group_of, needs_advice, operator, trick
 
 GELU = "Fused_Cast_BiasAdd_Gelu_fusion_7971173442909348882"
@@ -109,6 +110,31 @@ def test_a_fused_axis_is_a_row_for_each_of_its_loops(
     assert {v.outcome for v in kernel.verdicts if v.placed.entry.field == "terms"} == {"honoured"}
     assert rows_of(kernel, "S0")[: len(expected)] == expected
     assert [(e.dimension, e.value) for e in entries if e.field == "split"] == splits
+    assert engine.check(kernel).status == "pass"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("3", "5", (["(FUSED + 3) / 64", "(FUSED + 3) % 64"], ["(FUSED + 5) / 64", "(FUSED + 5) % 64"])),
+        ("?1", "?2", (["(FUSED) / 64", "(FUSED) % 64"], ["(FUSED) / 64", "(FUSED) % 64"])),
+        ("5", "5", (["i", "j", "k + 5"], ["i", "j", "k + 5"])),
+        ("?1", "?1", (["i", "j", "k"], ["i", "j", "k"])),
+    ],
+)
+def test_a_fused_axis_is_one_row_where_statements_may_be_shifted_against_each_other(
+    first: str, second: str, expected: tuple[list[str], list[str]], tmp_path: Path
+) -> None:
+    """Other shifts along the axis than one that all have are none along each of its loops."""
+    proto = model([node("Relu", "x", "y"), node("Tanh", "y", "z")], {"x": [6, 8, 16]}, ["y", "z"])
+    group = group_of(save(tmp_path / "m.onnx", proto))
+    data = file_for((768,), [], statements=2)
+    for wish, constant in zip(data["soft constraints"], (first, second), strict=True):
+        wish["coefficients"] = [f"[1, {constant}] (/64)", f"[1, {constant}] (%64)"]
+    kernel = kernel_of(group, data)
+    assert set(coefficients(kernel).values()) == {"honoured"}
+    for statement, rows in zip(("S0", "S1"), expected, strict=True):
+        assert rows_of(kernel, statement)[: len(rows)] == [row.replace("FUSED", "128*i + 16*j + k") for row in rows]
     assert engine.check(kernel).status == "pass"
 
 

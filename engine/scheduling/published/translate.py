@@ -119,11 +119,15 @@ def _coefficients_of_axes(
             rows[names[wish.statement]] = (*chosen, 0 if constant in across else constant)
         because = f"published advice {published.name}: {_numbers_text(numbers)}"
         is_open = any(isinstance(row[axis], Free) for row in rows.values())
+        counted = solver_rows(rows, runs) if rows and not is_open else ()
+        if counted and len(counted) < len(runs[axis]):
+            # Statements that are shifted against each other along the axis are not so along each of its iterators.
+            raise _refusal(published, f"{_numbers_text(numbers)} count all of {published.pattern[0].axes[axis].name}")
         for rank, owner in enumerate(runs[axis]):
             if is_open:
                 named = {s: open_row(row, runs, axis) for s, row in rows.items()}
             else:
-                named = dict(solver_rows(rows, runs)[rank].rows) if rows else {}
+                named = dict(counted[rank].rows) if counted else {}
             entries += entries_at(depth, named, f"{because}, along {owner.name}" if len(runs[axis]) > 1 else because)
             depth += 1
     return entries
