@@ -124,12 +124,13 @@ def test_forced_groups_of_many_layers_are_refused_alike(case: str, tmp_path: Pat
 
 @pytest.mark.slow
 def test_wishes_about_fifty_thousand_operators(tmp_path: Path) -> None:
+    """Layers with weights in common are steps of a recurrence, four in a launch; none begins behind the last launch."""
     graph = engine.load(layers(tmp_path / "m.onnx", 8_400))
     attempts = Attempts(engine.fuse(graph))
     attempts.attempt(FusionEdit(SPLIT, ("l5/m", "l5/a")))  # works out once what does not depend on the wish
     start = time.process_time()
     found = attempts.attempt(FusionEdit(TAKE_OUT, ("l77/r",)))
-    assert found.legal and found.places > 8_000 and found.terms
+    assert found.legal and found.places == 8_400 // 4 - 1 and found.terms
     assert not attempts.attempt(FusionEdit(JOIN, ("l9/n", "l9/a"))).legal
     assert time.process_time() - start < 20
     graph = engine.load(chain(tmp_path / "c.onnx", 50_000))
