@@ -41,10 +41,21 @@ class _Spawn(SpawnContext):
     Process = _SafePathProcess
 
 
-def process_pool(count: int) -> ProcessPoolExecutor:
+class ProcessPool(ProcessPoolExecutor):
     """A pool of `count` processes, each of which starts when it is needed."""
-    with _safe_path():  # the pool's queues start the resource tracker, a process of its own
-        return ProcessPoolExecutor(count, mp_context=_Spawn(), initializer=_begin)
+
+    def __init__(self, count: int) -> None:
+        with _safe_path():  # the pool's queues start the resource tracker, a process of its own
+            super().__init__(count, mp_context=_Spawn(), initializer=_begin)
+
+    def end(self) -> None:
+        """End the processes at once, and with them what is under way: Python, when it ends, would wait for that.
+
+        Futures that are not done fail with BrokenExecutor.
+        """
+        for process in tuple((self._processes or {}).values()):
+            process.terminate()
+        self.shutdown(wait=False)
 
 
 def _begin() -> None:

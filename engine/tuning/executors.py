@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from engine.support.errors import BadInput
-from engine.support.process_pool import process_pool
+from engine.support.process_pool import ProcessPool
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -75,7 +75,11 @@ def processes(count: int) -> Workers:
         raise BadInput("tune", f"{count} jobs", f"are not between 1 and {MOST_JOBS}", "as many as there are cores")
 
     def renew() -> Executor:
-        return process_pool(count)
+        return ProcessPool(count)
+
+    def end(executor: Executor) -> None:
+        assert isinstance(executor, ProcessPool), "there is no other that `renew` makes"
+        executor.end()
 
     # One program waits in the queue, so that no process idles while the search keeps a result.
-    return Workers(renew(), count + 1, renew=renew)
+    return Workers(renew(), count + 1, renew=renew, end=end)

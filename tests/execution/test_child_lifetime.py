@@ -166,8 +166,8 @@ def test_a_childs_child_ends_as_well(how: str) -> None:
 POOL = """
 import os, signal
 from importlib import import_module
-from engine.support.process_pool import process_pool
-pool = process_pool(1)
+from engine.support.process_pool import ProcessPool
+pool = ProcessPool(1)
 pool.submit(import_module, "engine.compilation")
 os.kill(os.getpid(), signal.SIGKILL)
 """

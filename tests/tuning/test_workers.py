@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+import time
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,19 @@ def test_what_a_machine_lacks_ends_the_run_and_is_told(tmp_path: Path) -> None:
         list(search(store, runner=Lacking()).run())
     with RunReader(tmp_path / "r.db") as reader:
         assert reader.run().state == INTERRUPTED and "no CUDA device" in reader.run().message
+
+
+def test_a_pool_ends_with_what_is_under_way() -> None:
+    """Python, when it ends, would wait for it, however long it takes."""
+    workers = processes(1)
+    there = workers.executor.submit(os.getpid).result(timeout=60)
+    long = workers.executor.submit(time.sleep, 60)
+    while not long.running():
+        time.sleep(0.01)
+    workers.close()
+    with pytest.raises(BrokenExecutor):
+        long.result(timeout=10)
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(there, 0)
+            time.sleep(0.1)
