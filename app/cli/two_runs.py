@@ -68,7 +68,8 @@ def _by_group(of: RunTrials) -> dict[str, GroupTrials]:
 def _group_trials(origin: str, attempts: Sequence[Attempt]) -> GroupTrials:
     times = np.array([np.nan if one.failure or one.microseconds is None else one.microseconds for one in attempts])
     best = None if np.isnan(times).all() else attempts[int(np.nanargmin(times))]
-    return GroupTrials(origin, times, {name: str(value) for name, value in best.values} if best else {})
+    program = {"mapping": best.mapping, **{name: str(value) for name, value in best.values}} if best else {}
+    return GroupTrials(origin, times, program)
 
 
 def show_comparisons(own: RunTrials, other: RunTrials, found: Sequence[tuple[Pair, GroupComparison]]) -> None:

@@ -17,10 +17,11 @@ from functools import partial
 from pathlib import Path
 
 from engine.compilation import compile_for
+from engine.execution.nodes import MEASURED
 from engine.kernels.space import Program
 from engine.recipe import Recipe
 from engine.recipe_files import read_recipe
-from engine.records.nodes import IMPORTED, Attempt, Run, Trial
+from engine.records.nodes import IMPORTED
 from engine.records.reader import RunReader, is_database
 from engine.support.errors import EngineError
 from engine.tuning.problem import SearchProblem
@@ -86,7 +87,9 @@ class _GoodProgram:
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     """(element type, shape)."""
     target: str
-    microseconds: float
+    place: tuple[bool, int, int]
+    """Its order among those of equally near groups: measured runs first, then later ones, then the fastest of a run.
+    Times of several runs are not compared."""
     start: KnownStart
 
 
@@ -95,17 +98,13 @@ def _good_programs(path: Path) -> Iterator[_GoodProgram]:
         for run in reader.runs():
             if run.request.runner == IMPORTED:
                 continue
-            for attempt in reader.fastest(run.number, STARTS, math.inf):
+            for number, attempt in enumerate(reader.fastest(run.number, STARTS, math.inf)):
                 if attempt.trial is not None:
-                    yield _good_program(path, run, attempt, reader.trial(attempt.trial))
-
-
-def _good_program(path: Path, run: Run, attempt: Attempt, trial: Trial) -> _GoodProgram:
-    source = f"{attempt.group} in run {run.number} of {path.name}"
-    program = Program(attempt.mapping, attempt.values)
-    assert attempt.microseconds is not None, "the fastest have times"
-    return _GoodProgram(_arrays(trial.subject.inputs), trial.subject.target, attempt.microseconds,
-                        KnownStart(program, source))  # fmt: skip
+                    subject = reader.trial(attempt.trial).subject
+                    place = run.request.origin != MEASURED, -run.number, number
+                    source = f"{attempt.group} in run {run.number} of {path.name}"
+                    start = KnownStart(Program(attempt.mapping, attempt.values), source)
+                    yield _GoodProgram(_arrays(subject.inputs), subject.target, place, start)
 
 
 def _arrays(text: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -120,7 +119,7 @@ def _of_records(known: Sequence[_GoodProgram], problem: SearchProblem) -> Sequen
     arrays, target = _arrays(problem.arrays), problem.recipe.target
     near = [(distance + OTHER_TARGET * (one.target != target), one) for one in known
             if (distance := _distance(arrays, one.arrays)) < math.inf]  # fmt: skip
-    near.sort(key=lambda pair: (pair[0], pair[1].microseconds))
+    near.sort(key=lambda pair: (pair[0], pair[1].place))
     sources = tuple(dict.fromkeys(one.start.source for _, one in near))[:SOURCES]
     found: dict[Program, KnownStart] = {}
     for _, one in near:
