@@ -78,7 +78,7 @@ def tune(
     recipe: what the search starts from, by default the advisers', as for groups that it does not speak of; a user's
     entries stay fixed.
     trials: for each group on average.  minutes: after which it ends; None for no limit.  patience: rounds without gain
-    after which a group gets no more; it gets none either, but from the last two strategies, once all that is untried is
+    after which a group gets no more; but for the last two strategies a search also ends once all that is untried is
     promised to save less than a thousandth of the model's time.
     records: file of trials, made where it is absent; what it holds is not run again.  None keeps nothing.  The
     recipe is kept by `engine.write_recipe(run.best, path)`.

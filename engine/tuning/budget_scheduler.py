@@ -124,9 +124,16 @@ def prospect(one: Subgraph, among: Sequence[Subgraph]) -> Prospect:
 
 
 def not_worth_it(subgraphs: Sequence[Subgraph], least: float) -> dict[str, float]:
-    """Subgraphs whose further rounds would save less than that part of the model's time, and how much at most."""
-    total = sum(one.weight * one.time for one in subgraphs if math.isfinite(one.time))
-    return {one.name: one.most_saved for one in subgraphs if one.best and one.most_saved < least * total}
+    """Subgraphs whose further rounds would all together save less than that part of the model's time, and how much each
+    may save at most."""
+    left = least * sum(one.weight * one.time for one in subgraphs if math.isfinite(one.time))
+    done: dict[str, float] = {}
+    for one in sorted((one for one in subgraphs if one.best), key=lambda one: one.most_saved):
+        left -= one.most_saved
+        if left <= 0:
+            break
+        done[one.name] = one.most_saved
+    return done
 
 
 def next_round(
@@ -135,7 +142,7 @@ def next_round(
     """The subgraph of the next round: each once, then the most negative gradient; None where all are dead.
 
     limit: rounds without gain after which a subgraph is dead, as it is where its space is exhausted.  least: part of
-    the model's time that further rounds of a subgraph have to save at most.
+    the model's time, less than which the dead may save at most by further rounds.
     """
     done = not_worth_it(subgraphs, least)
     alive = [one for one in subgraphs if not one.is_exhausted and one.stagnant <= limit and one.name not in done]

@@ -107,8 +107,8 @@ class Rounds:
         done = not_worth_it(left, self._limits.least_gain)
         if len(done) == len(left):
             part = f"{100 * self._limits.least_gain:g} %"
-            saved = f"{max(done.values()):.3g} µs by what is promised"
-            return f"no group can save {part} of the model's time with further rounds ({saved} at most)"
+            saved = f"{sum(done.values()):.3g} µs at most by what is promised"
+            return f"further rounds would save less than {part} of the model's time ({saved})"
         return f"no group gained anything in its last {self._limits.patience} rounds"
 
     def _open_round(self, left: int) -> OpenRound | None:

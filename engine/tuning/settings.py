@@ -17,7 +17,7 @@ DEFAULT_TRIALS = 64
 DEFAULT_PATIENCE = 8
 """Rounds without gain after which a subgraph gets no more."""
 LEAST_GAIN = 0.001
-"""Part of the model's time below which further rounds of a group are not worth their trials."""
+"""Part of the model's time that groups may leave unsaved together before they get no more rounds."""
 DEFAULT_STRATEGY = "learned"
 """Ranked by the model at first, by a correction learned from the trials later."""
 
@@ -32,7 +32,7 @@ class SearchLimits:
     """Most trials of one round; the next one is placed by what this one found."""
     patience: int = DEFAULT_PATIENCE
     least_gain: float = 0.0
-    """Part of the model's time that further rounds of a group have to promise; 0 where all trials are to be spent."""
+    """Part of the model's time that further rounds have to promise; 0 where all trials are to be spent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -98,6 +99,10 @@ def test_what_can_save_too_little_of_the_model_gets_no_more_rounds() -> None:
     turn = next_round((slight, often), rng, least=0.001)
     assert turn is not None and turn.subgraph == "b" and not turn.done
     assert next_round((slight, once), rng, least=0.01) is None
+    # What counts is what they leave together: of three that may save 0.05 each, two are done.
+    three = [replace(once, name=name) for name in "abc"]
+    turn = next_round(three, rng, least=0.11 / 30)
+    assert turn is not None and turn.subgraph == "c" and set(turn.done) == {"a", "b"}
     assert next_round((slight, once), rng) is not None, "nobody asks what it saves"
     fresh, broken = Subgraph("c", (), 1.0, hope=99.0), Subgraph("d", (math.inf,), 1.0, hope=1.0)
     for one in (fresh, broken):
