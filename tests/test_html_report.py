@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import engine
@@ -159,6 +160,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert [name for name, _ in page.elements].count("style") == 1
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_thousand_groups_fit_and_fold() -> None:
     groups = tuple(
         GroupDoc(f"matmul_{n}", HOSTILE, "contraction", "8×8", "float32", 1, (), "", (), 1000 + n, 10, "memory", 0.1)

@@ -28,6 +28,7 @@ def window(make: Callable[..., Window]) -> Window:
     return made
 
 
+@pytest.mark.slow(sentinel=True)
 def test_what_is_said_of_kernels_for_a_cpu_is_of_this_machine(window: Window, qtbot: object) -> None:
     window.open_file(SOFTMAX)
     settle(window, qtbot)

@@ -66,6 +66,7 @@ def opened(make: Callable[..., Window], qtbot: object, path: str) -> Window:
     return window
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_workspace_is_saved_and_opened_with_everything(
     make: Callable[..., Window], qtbot: object, model: str
 ) -> None:
@@ -124,6 +125,7 @@ def test_saving_again_asks_nothing(make: Callable[..., Window], qtbot: object, m
     assert loom.read_bytes() != before and not window.document.is_modified
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_dropped_workspace_opens(make: Callable[..., Window], qtbot: object, model: str) -> None:
     window = opened(make, qtbot, model)
     edited(window, qtbot)

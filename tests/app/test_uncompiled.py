@@ -102,6 +102,7 @@ def opened(qapp: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     made.deleteLater()
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("case", CASES)
 def test_a_click_tells_what_it_is_and_a_problem_leads_to_it(
     case: str, opened: Window, qtbot: object, tmp_path: Path

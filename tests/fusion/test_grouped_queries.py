@@ -141,6 +141,7 @@ def test_every_head_of_a_group(number: int, dtype: str, tmp_path: Path) -> None:
         agrees(kernel, case, seed=number)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("level", ["source", "ptx"])
 @needs_nvrtc
 @needs_compiler

@@ -56,6 +56,7 @@ def save(path: Path, nodes: list[onnx.NodeProto], output: str) -> Path:
     return path
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("make", [chain, layers])
 def test_time_grows_with_the_graph_not_with_its_square(make: object, tmp_path: Path) -> None:
     spent = []

@@ -166,6 +166,7 @@ WHOLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.few(2)
 @needs_compiler
 @needs_nvrtc

@@ -73,6 +73,7 @@ def test_steps_of_other_functions_are_no_recurrence(tmp_path: Path) -> None:
     assert launches("Tanh", "Relu", "Sigmoid") == 3
 
 
+@pytest.mark.slow(sentinel=True)
 def test_kinds_of_launches_that_are_judged_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was judged before goes on to be joined; chance makes other kinds without end."""
     made = blocks(200, seed=3)

@@ -103,6 +103,7 @@ def test_a_program_is_found_by_its_text() -> None:
     assert task.program_named("a mapping: walk i, n 1, m 2") is None and task.program_named("") is None
 
 
+@pytest.mark.slow(sentinel=True)
 def test_memory_does_not_grow_with_the_space() -> None:
     """A hundred million programs take what a hundred thousand take."""
     peaks = []

@@ -210,6 +210,7 @@ def test_lines_lead_to_statements_and_dimensions(name: str, tmp_path: Path) -> N
     check_lines(kernel_of(name, tmp_path))
 
 
+@pytest.mark.slow(sentinel=True)
 def test_lines_of_a_model() -> None:
     for group in engine.fuse(engine.load(MODELS / "bert_tiny.onnx")).groups:
         check_lines(engine.compile(group))

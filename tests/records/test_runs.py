@@ -298,6 +298,7 @@ def test_a_file_of_the_version_before_gains_what_it_lacks(tmp_path: Path) -> Non
         assert RunLog(store, 1).run().refused == (REFUSED,)
 
 
+@pytest.mark.slow(sentinel=True)
 def test_many_attempts_are_written_and_read_quickly(tmp_path: Path) -> None:
     with RecordStore(tmp_path / "r.db") as store:
         log = RunLog.start(store, REQUEST)

@@ -64,6 +64,7 @@ def test_a_lost_worker_loses_no_trial_and_its_programs_go_elsewhere(two: Any, tm
     assert len({a.worker for a in attempts}) > 1
 
 
+@pytest.mark.slow(sentinel=True)
 @needs_dask
 def test_workers_that_differ_are_refused_by_name(two: Any) -> None:
     from distributed import Client

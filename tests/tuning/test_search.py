@@ -420,6 +420,7 @@ def test_a_search_ends_where_nothing_better_is_promised(strategy: str, is_stoppe
     assert min(left) >= 0.999 * best or not is_stopped, "what was left out is promised no gain"
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_search_goes_on_where_promises_were_undercut(tmp_path: Path) -> None:
     """Synthetic times have nothing to do with what is promised, as a GPU's may."""
     limits = SearchLimits(80, least_gain=LEAST_GAIN)

@@ -80,6 +80,7 @@ def test_every_group_gets_its_round_and_one_without_choices_gives_its_trials_bac
         assert reader.run().skipped == run.report().skipped == {NAMES[2]: REASON}
 
 
+@pytest.mark.slow(sentinel=True)
 def test_a_run_that_goes_on_builds_what_it_had_and_then_what_is_due(
     chain: engine.FusionPlan, built: list[str], tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ def best_after(name: str, space: Synthetic, trials: int) -> float:
     return min(truth.values()) / min(found)
 
 
+@pytest.mark.slow(sentinel=True)
 @pytest.mark.parametrize("name", ["learned", "evolution"])
 def test_learning_beats_chance_and_a_model_that_knows_half(name: str) -> None:
     spaces = [Synthetic(seed) for seed in range(4)]
@@ -181,6 +182,7 @@ def test_learning_beats_chance_and_a_model_that_knows_half(name: str) -> None:
     assert mean[name] > max(mean["random"], mean["model"])
 
 
+@pytest.mark.slow(sentinel=True)
 def test_evolution_learns_without_lightgbm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     spaces = [Synthetic(seed) for seed in range(4)]
