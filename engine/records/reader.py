@@ -9,17 +9,20 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from time import perf_counter, sleep
 from types import TracebackType
 
 from engine.records.faults import PRIMARY, sqlite_errors
 from engine.records.other_tuners.run import log_database
 from engine.records.schema import FORMAT, version_of
-from engine.records.store import RecordStore
+from engine.records.store import LOOK, RecordStore
 from engine.records.tables import RunTables
 from engine.support.errors import BadInput
 
 CURRENT = 2.0
 """Seconds to wait for a lock; with a write-ahead log readers need one only while the log is reset."""
+MAKING = 0.5
+"""Seconds to wait for the first bytes of a file that is empty: another process may be making it."""
 SMALLEST = 512
 """Bytes of a database: SQLite takes the shortest texts for empty ones."""
 MAKE_HINT = "`loomscope tune` makes one"
@@ -36,7 +39,7 @@ class RunReader(RunTables):
         path = Path(path)
         if not path.is_file():
             raise BadInput("records", str(path), "is not there", MAKE_HINT)
-        if not path.stat().st_size:
+        if _stays_empty(path):
             # SQLite takes it for a new database, and would write tables into it.
             raise BadInput("records", str(path), "is empty", MAKE_HINT)
         with sqlite_errors(path):
@@ -51,6 +54,16 @@ class RunReader(RunTables):
     def close(self) -> None:
         """Let the file go."""
         self.connection.close()
+
+
+def _stays_empty(path: Path) -> bool:
+    """Whether a file is empty, and no other process is making it at this moment."""
+    end = perf_counter() + MAKING
+    while not path.stat().st_size:
+        if perf_counter() > end:
+            return True
+        sleep(LOOK)
+    return False
 
 
 def is_database(path: Path) -> bool:

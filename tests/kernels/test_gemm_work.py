@@ -84,7 +84,7 @@ def test_who_shares_the_depth_and_how_far_copies_run_ahead_count(mark: tuple[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", map(str, LOADED), ids=lambda file: Path(file).stem)
+@pytest.mark.parametrize("file", [str(file) for file in LOADED], ids=lambda file: Path(file).stem)
 def test_every_product_of_the_shared_models_does_the_work_that_the_closed_form_says(file: str) -> None:
     for number, group in enumerate(products(file)):
         for kernel in configurations(group, seed=number, count=1):
