@@ -66,8 +66,9 @@ def advice(window: Window, group: str = "softmax_0") -> str:
 def play(window: Window, qtbot: object, path: str, speed: int = 1000) -> TimingController:
     """Replays a file and waits until its first samples are there."""
     timing = window.wiring.timing
+    before = timing.player
     timing.replay(path)
-    qtbot.waitUntil(lambda: timing.player is not None, timeout=PATIENCE)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: timing.player not in (None, before), timeout=PATIENCE)  # type: ignore[attr-defined]
     assert timing.player is not None
     timing.player.set_speed(speed)
     return timing

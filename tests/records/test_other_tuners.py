@@ -133,7 +133,7 @@ def test_a_log_of_the_auto_scheduler(tmp_path: Path) -> None:
     assert [one.mapping for one in attempts] == ["sketch 1", "sketch 1", "sketch 2", "sketch 1"]
     assert {one.group for one in attempts} == {"9a8b7c6d 512 512"} and run.request.target == "cuda -model=v100"
     assert dict(attempts[1].values) == {
-        "split 2.0": "1x4x4", "split 2.4": "4", "compute at 3": "4x1", "annotation 4.0": 5,
+        "split 2.0": "1x4x4", "split 2.4": "4", "compute at 3": "4.1", "annotation 4.0": 5,
         "pragma 4.0": "auto_unroll_max_step$64",
     }  # fmt: skip
     assert attempts[1].microseconds == pytest.approx(200.0)

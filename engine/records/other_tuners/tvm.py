@@ -97,7 +97,7 @@ def _of_auto_scheduler(data: Mapping[str, Any], sketches: Sketches) -> tuple[str
         kind, stage, *arguments = step
         if kind in CHOSEN:
             place = "" if kind == "CA" else f".{arguments[0]}"
-            value = arguments[2] if kind == "SP" else arguments if kind == "CA" else arguments[1]
+            value = arguments[2 if kind == "SP" else 1] if kind != "CA" else ".".join(map(str, arguments))
             choices.append((f"{CHOSEN[kind]} {stage}{place}", value))
             structure.append((kind, stage))
         else:
