@@ -17,7 +17,8 @@ from app.cli.two_runs import RunTrials, comparison_document, comparisons, other_
 from engine import BadInput
 from engine.records.export import export
 from engine.records.nodes import IMPORTED, ORIGINS, Attempt, Round, Run
-from engine.records.reader import MAKE_HINT, RunReader
+from engine.records.reader import RunReader
+from engine.records.tables import MAKE_HINT
 from engine.support.files import check_place
 from engine.support.serialization import to_json
 from engine.tuning.statistics import rank_correlation, variance_explained

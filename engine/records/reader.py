@@ -16,7 +16,7 @@ from engine.records.faults import PRIMARY, sqlite_errors
 from engine.records.other_tuners.run import log_database
 from engine.records.schema import FORMAT, version_of
 from engine.records.store import LOOK, RecordStore
-from engine.records.tables import RunTables
+from engine.records.tables import MAKE_HINT, RunTables
 from engine.support.errors import BadInput
 
 CURRENT = 2.0
@@ -25,7 +25,6 @@ MAKING = 0.5
 """Seconds to wait for the first bytes of a file that is empty: another process may be making it."""
 SMALLEST = 512
 """Bytes of a database: SQLite takes the shortest texts for empty ones."""
-MAKE_HINT = "`loomscope tune` makes one"
 
 
 class RunReader(RunTables):
@@ -83,17 +82,11 @@ def is_database(path: Path) -> bool:
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
-    connection = _connect(path)
-    try:
+    with closing(_connect(path)) as connection:
         is_complete = version_of(connection, path) == FORMAT
-    except BaseException:
-        connection.close()
-        raise
-    if is_complete:
-        return connection
-    # A reader cannot add the missing tables; opening the file as a store does.
-    connection.close()
-    RecordStore(path).close()
+    if not is_complete:
+        # A reader cannot add the missing tables; opening the file as a store does.
+        RecordStore(path).close()
     return _connect(path)
 
 

@@ -21,6 +21,7 @@ _RUNS = "number, started, state, wish, host, pid, heartbeat, request, tasks, ski
 ATTEMPT_COLUMNS = (
     "number, trial, grp, mapping, program, promised, state, microseconds, failure, message, seconds, worker, low, high"
 )
+MAKE_HINT = "`loomscope tune` makes one"
 ROUND_COLUMNS = "number, kind, grp, mapping, reason, figures, best, attempts, seconds"
 
 
@@ -44,7 +45,7 @@ class RunTables(KeptTrials):
         rows = self._rows(query, number)
         if not rows:
             what = "holds no run" if number is None else f"holds no run {number}"
-            raise BadInput("records", str(self.path), what, "`loomscope tune` makes one")
+            raise BadInput("records", str(self.path), what, MAKE_HINT)
         return _run(rows[0], self.path)
 
     def attempts(self, run: int, after: int = 0, most: int | None = None) -> tuple[Attempt, ...]:
