@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytestqt.qtbot import QtBot
+
 from app.shell.window import Window
 from tests.app.test_tuning_records import log_of
 from tests.app.tuning_runs import attached, resting
@@ -11,7 +13,7 @@ from views.tuning.promise import NO_ESTIMATE
 from views.tuning.view import DIMENSIONS, PROGRESS, PROMISE
 
 
-def test_a_log_of_another_tuner_is_looked_at_but_not_applied(quiet: Window, qtbot: object, tmp_path: Path) -> None:
+def test_a_log_of_another_tuner_is_looked_at_but_not_applied(quiet: Window, qtbot: QtBot, tmp_path: Path) -> None:
     quiet.set_perspective("Tune")
     path = log_of(tmp_path / "cache.json", {32: 0.5, 64: 0.25, 128: 1.0, 256: 1e20})
     tuning = attached(quiet, qtbot, path, 4)
@@ -37,12 +39,12 @@ def test_a_log_of_another_tuner_is_looked_at_but_not_applied(quiet: Window, qtbo
     tuning.control.put_away()
 
 
-def test_a_file_that_is_no_log_is_refused_in_the_panel(quiet: Window, qtbot: object, tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused_in_the_panel(quiet: Window, qtbot: QtBot, tmp_path: Path) -> None:
     quiet.set_perspective("Tune")
     (tmp_path / "other.json").write_text('{"some": "thing"}')
     tuning = quiet.wiring.tuning
     tuning.control.attach(str(tmp_path / "other.json"))
-    qtbot.waitUntil(lambda: tuning.control.refusal is not None)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: tuning.control.refusal is not None)
     tuning.show()
     assert "neither “results” nor “cache”" in quiet.panels.tuning.refused.text.text()
     tuning.control.put_away()

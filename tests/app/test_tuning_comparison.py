@@ -8,6 +8,7 @@ from time import perf_counter
 
 import pytest
 from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
 
 from app.shell.render import PictureOptions, render
 from app.shell.window import Window
@@ -29,7 +30,7 @@ SLOW = (90.0, None, 60.0)
 
 
 @pytest.fixture
-def window(quiet: Window, qtbot: object, tmp_path: Path) -> Window:
+def window(quiet: Window, qtbot: QtBot, tmp_path: Path) -> Window:
     """Shows the second of two runs of one file, with the tab of two runs in front."""
     select(quiet, qtbot, GROUP)
     quiet.set_perspective("Tune")
@@ -41,7 +42,7 @@ def window(quiet: Window, qtbot: object, tmp_path: Path) -> Window:
     return quiet
 
 
-def compared(window: Window, qtbot: object, count: int) -> None:
+def compared(window: Window, qtbot: QtBot, count: int) -> None:
     """Waits until so many trials of the other run are shown."""
     tuning = window.wiring.tuning
     comparison = tuning.comparison
@@ -53,13 +54,13 @@ def rows(window: Window) -> list[str]:
     return [row.title for row in window.panels.tuning.comparison.groups.rows.walk()]
 
 
-def test_another_run_of_the_file_is_chosen_and_compared(window: Window, qtbot: object) -> None:
+def test_another_run_of_the_file_is_chosen_and_compared(window: Window, qtbot: QtBot) -> None:
     page, tuning = window.panels.tuning.comparison, window.wiring.tuning
     assert page.pages.currentWidget() is page.empty and page.empty.text.text() == NOTHING
     texts = [page.choice.itemText(place) for place in range(page.choice.count())]
     assert texts[0] == "No other run" and texts[1].startswith("Run 1, ") and texts[1].endswith("model, stopped")
     assert len(texts) == 2, "the shown run is not offered"
-    qtbot.keyClick(page.choice, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(page.choice, Qt.Key.Key_Down)
     compared(window, qtbot, len(SLOW))
     (row,) = rows(window)
     assert "45.0 µs predicted, 60.0 µs predicted, ▼ 25.0 %" in row
@@ -67,17 +68,17 @@ def test_another_run_of_the_file_is_chosen_and_compared(window: Window, qtbot: o
     own, other = page.plot.curves
     assert own is not None and other is not None
     assert (own.name, own.reached, other.name, other.reached) == ("run 2", 1, "run 1", 3)
-    qtbot.keyClick(page.choice, Qt.Key.Key_Home)  # type: ignore[attr-defined]
+    qtbot.keyClick(page.choice, Qt.Key.Key_Home)
     tuning.show()
     assert page.pages.currentWidget() is page.empty and tuning.comparison.other is None
 
 
-def test_the_run_panel_shows_another_run_of_the_file(window: Window, qtbot: object) -> None:
+def test_the_run_panel_shows_another_run_of_the_file(window: Window, qtbot: QtBot) -> None:
     runs, tuning = window.panels.run.runs, window.wiring.tuning
     tuning.comparison.choose(1)
     compared(window, qtbot, len(SLOW))
     assert runs.isVisible() and runs.currentData() == 2 and runs.count() == 2
-    qtbot.keyClick(runs, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(runs, Qt.Key.Key_Down)
     wait(qtbot, lambda: tuning.shown is not None and tuning.shown.follower.number == 1 and tuning.shown.is_complete)
     tuning.show()
     assert tuning.best == 2 and "3 shown" in window.panels.trials.subtitle.text() and runs.currentData() == 1
@@ -87,7 +88,7 @@ def test_the_run_panel_shows_another_run_of_the_file(window: Window, qtbot: obje
     assert not tuning.control.is_live
 
 
-def test_another_run_of_the_file_is_shown_at_the_same_group(window: Window, qtbot: object, tmp_path: Path) -> None:
+def test_another_run_of_the_file_is_shown_at_the_same_group(window: Window, qtbot: QtBot, tmp_path: Path) -> None:
     tuning, path = window.wiring.tuning, tmp_path / "several.db"
     for _ in range(2):
         log = write_run(path, window, GROUP, TIMES, others=("matmul_0",))
@@ -107,7 +108,7 @@ def test_another_run_of_the_file_is_shown_at_the_same_group(window: Window, qtbo
     assert tuning.group == "matmul_0"
 
 
-def test_the_last_run_of_another_log_is_compared(window: Window, qtbot: object, tmp_path: Path) -> None:
+def test_the_last_run_of_another_log_is_compared(window: Window, qtbot: QtBot, tmp_path: Path) -> None:
     page, _tuning, path = window.panels.tuning.comparison, window.wiring.tuning, tmp_path / "other.db"
     for times in (TIMES, (40.0, 30.0)):
         write_run(path, window, GROUP, times, STOPPED, origin=MEASURED, target="a100").store.close()
@@ -127,7 +128,7 @@ def test_the_last_run_of_another_log_is_compared(window: Window, qtbot: object, 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("text", "reason"), [("recipe: none\n" * 100, "no file of records"), (None, "is not there")])
 def test_a_file_that_cannot_be_compared_with_is_told_on_the_page(
-    window: Window, qtbot: object, tmp_path: Path, text: str | None, reason: str
+    window: Window, qtbot: QtBot, tmp_path: Path, text: str | None, reason: str
 ) -> None:
     page, tuning, path = window.panels.tuning.comparison, window.wiring.tuning, tmp_path / "bad.db"
     if text is not None:
@@ -140,7 +141,7 @@ def test_a_file_that_cannot_be_compared_with_is_told_on_the_page(
     assert tuning.shown is not None and len(tuning.shown.trials) == len(TIMES)
 
 
-def test_a_file_with_no_run_besides_the_shown_one_is_told(window: Window, qtbot: object, tmp_path: Path) -> None:
+def test_a_file_with_no_run_besides_the_shown_one_is_told(window: Window, qtbot: QtBot, tmp_path: Path) -> None:
     page, tuning, path = window.panels.tuning.comparison, window.wiring.tuning, tmp_path / "single.db"
     write_run(path, window, GROUP, TIMES, STOPPED).store.close()
     attached(window, qtbot, path, len(TIMES))
@@ -150,7 +151,7 @@ def test_a_file_with_no_run_besides_the_shown_one_is_told(window: Window, qtbot:
     assert not window.panels.run.runs.isVisible(), "there is nothing to choose from"
 
 
-def test_the_other_run_is_followed_while_it_grows(window: Window, qtbot: object, tmp_path: Path) -> None:
+def test_the_other_run_is_followed_while_it_grows(window: Window, qtbot: QtBot, tmp_path: Path) -> None:
     page, tuning, path = window.panels.tuning.comparison, window.wiring.tuning, tmp_path / "live.db"
     log = write_run(path, window, GROUP, SLOW, RUNNING, others=("matmul_0",))
     tuning.comparison.open(str(path))
@@ -167,7 +168,7 @@ def test_the_other_run_is_followed_while_it_grows(window: Window, qtbot: object,
     log.store.close()
 
 
-def test_a_run_that_is_new_in_the_file_can_be_chosen(window: Window, qtbot: object, tmp_path: Path) -> None:
+def test_a_run_that_is_new_in_the_file_can_be_chosen(window: Window, qtbot: QtBot, tmp_path: Path) -> None:
     page = window.panels.tuning.comparison
     write_run(tmp_path / "night.db", window, GROUP, (7.0,)).store.close()
     wait(qtbot, lambda: page.choice.count() == 3)
@@ -175,7 +176,7 @@ def test_a_run_that_is_new_in_the_file_can_be_chosen(window: Window, qtbot: obje
     assert not window.panels.run.resume.isVisible()
 
 
-def test_a_comparison_ends_with_the_file_beside_which_it_began(window: Window, qtbot: object, tmp_path: Path) -> None:
+def test_a_comparison_ends_with_the_file_beside_which_it_began(window: Window, qtbot: QtBot, tmp_path: Path) -> None:
     tuning = window.wiring.tuning
     tuning.comparison.choose(1)
     compared(window, qtbot, len(SLOW))

@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
 
 from engine.documents.pipeline import ListingDoc
 from tests.app.fake_documents import kernel
@@ -63,10 +64,10 @@ class Searched(QWidget):
 
 
 @pytest.fixture
-def search(qtbot: object) -> Callable[..., Searched]:
+def search(qtbot: QtBot) -> Callable[..., Searched]:
     def searched(text: str = TEXT, theme: str = "dark") -> Searched:
         made = Searched(text, theme)
-        qtbot.addWidget(made)  # type: ignore[attr-defined]
+        qtbot.addWidget(made)
         return made
 
     return searched
@@ -221,9 +222,9 @@ def test_five_thousand_lines_are_searched_within_a_key(search: Callable[..., Sea
     assert shown.told.endswith(" of 222") and max(taken) < 0.02
 
 
-def test_words_stay_for_another_kernel_and_another_language(qtbot: object) -> None:
+def test_words_stay_for_another_kernel_and_another_language(qtbot: QtBot) -> None:
     view = CodeView()
-    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    qtbot.addWidget(view)
     view.set_theme(load_theme("dark"))
     view.show_kernel(kernel("softmax_0"))
     view.show()

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
 
 from engine.documents.comparison import GroupComparison
 from engine.documents.model import ProblemDoc
@@ -40,9 +41,9 @@ def found(origin: str = "predicted", stages: str = "3") -> GroupComparison:
 
 
 @pytest.fixture
-def view(qtbot: object) -> ComparisonView:
+def view(qtbot: QtBot) -> ComparisonView:
     made = ComparisonView()
-    qtbot.addWidget(made)  # type: ignore[attr-defined]
+    qtbot.addWidget(made)
     made.resize(900, 320)
     for part in (made.plot, made.groups, made.differences):
         part.set_theme(load_theme("dark"))
@@ -50,9 +51,9 @@ def view(qtbot: object) -> ComparisonView:
     return made
 
 
-def plot_of(qtbot: object, own: RunCurve | None, other: RunCurve | None) -> ComparisonPlot:
+def plot_of(qtbot: QtBot, own: RunCurve | None, other: RunCurve | None) -> ComparisonPlot:
     made = ComparisonPlot()
-    qtbot.addWidget(made)  # type: ignore[attr-defined]
+    qtbot.addWidget(made)
     made.resize(500, 300)
     made.set_theme(load_theme("light"))
     made.show_curves(own, other)
@@ -88,7 +89,7 @@ def test_equal_programs_are_said_to_be_equal(view: ComparisonView) -> None:
     assert view.differing.text() == SAME and not list(view.differences.rows)
 
 
-def test_times_of_different_origins_give_no_ratio_and_a_plot_each(view: ComparisonView, qtbot: object) -> None:
+def test_times_of_different_origins_give_no_ratio_and_a_plot_each(view: ComparisonView, qtbot: QtBot) -> None:
     view.show_groups((ComparedGroup("a", "matmul", found("measured")),), "a")
     assert next(view.groups.rows.walk()).title == "matmul: 4.0 µs predicted, 8.0 µs measured, –"
     assert view.note.text() == "No ratio: predicted and measured times do not compare"
@@ -104,7 +105,7 @@ def test_times_of_different_origins_give_no_ratio_and_a_plot_each(view: Comparis
     assert list(lines(plot)) == ["line 0", "line 1"] and list(plot.chart.plots) == [(0, 0)]
 
 
-def test_a_curve_falls_in_steps_to_the_last_trial(qtbot: object) -> None:
+def test_a_curve_falls_in_steps_to_the_last_trial(qtbot: QtBot) -> None:
     plot = plot_of(qtbot, curve(OWN), curve(OTHER, "run 1", reached=2))
     assert lines(plot) == {
         "line 0": ([1, 3, 3, 4, 4, 5], [9, 9, 6, 6, 4, 4]), "line 1": ([1, 2, 2, 3], [20, 20, 8, 8]),
@@ -120,7 +121,7 @@ def test_a_curve_falls_in_steps_to_the_last_trial(qtbot: object) -> None:
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_each_run_has_a_colour_of_its_own(qtbot: object, theme: str) -> None:
+def test_each_run_has_a_colour_of_its_own(qtbot: QtBot, theme: str) -> None:
     plot = plot_of(qtbot, curve(OWN), curve(OTHER, "run 1", reached=2))
     plot.set_theme(load_theme(theme))
     image, colours = plot.grab().toImage(), [load_theme(theme).colour(token) for token in TOKENS]
@@ -128,7 +129,7 @@ def test_each_run_has_a_colour_of_its_own(qtbot: object, theme: str) -> None:
     assert min(ink) > 60
 
 
-def test_flat_and_far_curves_stay_in_sight(qtbot: object) -> None:
+def test_flat_and_far_curves_stay_in_sight(qtbot: QtBot) -> None:
     plot = plot_of(qtbot, curve((10.0,) * 30), curve((100.0,) * 4, "run 1"))
     assert plot.chart is not None
     low, high = plot.chart.plot().home[1]
@@ -139,7 +140,7 @@ def test_flat_and_far_curves_stay_in_sight(qtbot: object) -> None:
     assert low < 1 and 2 < high < 3
 
 
-def test_the_pointer_tells_run_trial_and_time(qtbot: object) -> None:
+def test_the_pointer_tells_run_trial_and_time(qtbot: QtBot) -> None:
     plot = plot_of(qtbot, curve(OWN), curve(OTHER, "run 1", reached=2))
     assert plot.chart is not None
     hover(plot.chart.viewport(), spot(plot, 2 * 2))
@@ -148,7 +149,7 @@ def test_the_pointer_tells_run_trial_and_time(qtbot: object) -> None:
     assert "run 1, trial 2: best so far 8.00 µs predicted" in plot.chart.readout.text()
 
 
-def test_a_run_without_a_time_has_no_curve(qtbot: object) -> None:
+def test_a_run_without_a_time_has_no_curve(qtbot: QtBot) -> None:
     plot = plot_of(qtbot, curve(OWN), curve((math.nan,), "run 1", reached=None))
     assert list(lines(plot)) == ["line 0"] and "run 1: no time yet" in plot.accessibleDescription()
     plot.show_curves(None, curve((math.nan,), "run 1", reached=None))
@@ -168,25 +169,25 @@ def test_what_to_do_is_said_where_there_is_no_other_run(view: ComparisonView) ->
     assert asked == ["log", "back", "log"]
 
 
-def test_a_run_is_chosen_by_key_and_the_list_follows_without_a_choice(view: ComparisonView, qtbot: object) -> None:
+def test_a_run_is_chosen_by_key_and_the_list_follows_without_a_choice(view: ComparisonView, qtbot: QtBot) -> None:
     chosen: list[int] = []
     view.run_chosen.connect(chosen.append)
     view.show_choices(CHOICES, -1)
     assert view.choice.currentText() == "No other run" and chosen == []
-    qtbot.keyClick(view.choice, Qt.Key.Key_Down)  # type: ignore[attr-defined]
-    qtbot.keyClick(view.choice, Qt.Key.Key_Down)  # type: ignore[attr-defined]
+    qtbot.keyClick(view.choice, Qt.Key.Key_Down)
+    qtbot.keyClick(view.choice, Qt.Key.Key_Down)
     view.show_choices((*CHOICES, RunChoice(0, "Run 1 of b.db")), 2)
     assert view.choice.currentText() == "Run 1 of b.db" and "Run 1 of b.db" in view.choice.toolTip()
     view.choice.activated.emit(3)
     assert chosen == [3, 1], "what is there already is not chosen again"
-    qtbot.keyClick(view.choice, Qt.Key.Key_Home)  # type: ignore[attr-defined]
+    qtbot.keyClick(view.choice, Qt.Key.Key_Home)
     assert chosen[-1] == 0 and view.choice.accessibleName() == "Compare with"
 
 
-def test_the_button_for_the_axis_belongs_to_the_plot_in_front(qtbot: object) -> None:
+def test_the_button_for_the_axis_belongs_to_the_plot_in_front(qtbot: QtBot) -> None:
     view, trials = TuningView(), Trials()
     for widget in (view, view.header):
-        qtbot.addWidget(widget)  # type: ignore[attr-defined]
+        qtbot.addWidget(widget)
     view.header.show()
     view.show_progress(trials, trials.rows_of(""), GroupProgress("g", "predicted", 0, math.inf, 0, 0, 0, 0), 0)
     view.select_tab(COMPARISON)
@@ -199,15 +200,15 @@ def test_the_button_for_the_axis_belongs_to_the_plot_in_front(qtbot: object) -> 
     assert view.log.isChecked()
 
 
-def test_the_run_panel_offers_the_runs_of_a_file_with_several(qtbot: object) -> None:
+def test_the_run_panel_offers_the_runs_of_a_file_with_several(qtbot: QtBot) -> None:
     view, chosen = RunView(), []
-    qtbot.addWidget(view)  # type: ignore[attr-defined]
+    qtbot.addWidget(view)
     view.run_chosen.connect(chosen.append)
     view.show_runs(CHOICES[:1], 3)
     assert view.runs.isHidden()
     view.show_runs(CHOICES, 1)
     assert not view.runs.isHidden() and view.runs.currentText() == CHOICES[1].text and not chosen
-    qtbot.keyClick(view.runs, Qt.Key.Key_Up)  # type: ignore[attr-defined]
+    qtbot.keyClick(view.runs, Qt.Key.Key_Up)
     assert chosen == [3]
     view.show_runs(CHOICES, 1, "wait")
     assert not view.runs.isEnabled() and view.runs.toolTip() == "wait"
