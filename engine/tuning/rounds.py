@@ -103,9 +103,9 @@ class Rounds:
         if all(one.subgraph().is_exhausted for one in self._progress.values()):
             is_whole = all(task.task.unseen is None for one in self._progress.values() for task in one.tasks.values())
             return "every program was tried" if is_whole else "every program that was looked at was tried"
-        left = [one for one in map(Progress.subgraph, self._progress.values()) if not one.is_exhausted]
-        done = not_worth_it(left, self._limits.least_gain)
-        if len(done) == len(left):
+        subgraphs = [one.subgraph() for one in self._progress.values()]
+        done = not_worth_it(subgraphs, self._limits.least_gain)
+        if all(one.is_exhausted or one.name in done for one in subgraphs):
             part = f"{100 * self._limits.least_gain:g} %"
             saved = f"{sum(done.values()):.3g} µs at most by what is promised"
             return f"further rounds would save less than {part} of the model's time ({saved})"
