@@ -44,6 +44,8 @@ class GemmProblem:
     """Rows, columns and depths of one instruction; (1, 1, 4) on CUDA cores, where fragments are 4 depths long."""
     distinct: tuple[float, float] = (1.0, 1.0)
     """Part of the m x k and of the k x n elements that differ in memory: an implicit GEMM reads its input again."""
+    operand_bytes: tuple[int, int] = (0, 0)
+    """Of both operands of one batch in memory; 0 where they are not known."""
     widths: tuple[int, int] = (8, 8)
     """Elements of the first and of the second operand that one copy may move."""
     finish: tuple[float, float] = (0.0, 0.0)

@@ -20,6 +20,20 @@ UNCALIBRATED = "uncalibrated"
 """Of a prediction whose figures are data sheets' and publications'."""
 
 
+@dataclass(frozen=True, slots=True)
+class TileOrder:
+    """In which order the blocks of a product take its tiles, and how much of the operands these read."""
+
+    counts: tuple[int, int]
+    """Rows and columns of tiles of one batch."""
+    raster: int
+    """Rows of tiles that blocks walk down before they go one tile to the right."""
+    operands: tuple[int, int]
+    """Bytes of the first and of the second operand of one batch."""
+    batches: int = 1
+    """Products of that size, one after the other; of blocks that share a depth each part is one."""
+
+
 @value(frozen=True, slots=True)
 class Work:
     """One kernel in numbers.  All byte, operation and traffic counts are totals over the whole grid."""
@@ -76,6 +90,8 @@ class Work:
     """Of `l2_bytes`, those of arrays that the blocks read more than once over: a second pass over a row."""
     again_set: int = 0
     """Bytes of these arrays that one block has read when it begins again: its part of what L2 must hold."""
+    orders: tuple[TileOrder, ...] = ()
+    """Of each product's tiles, as far as its operands are known: what L2 has lost of them is read again."""
     launches: tuple[Work, ...] = ()
     """Each launch of a kernel that has several (`total_work`); none for a kernel of one."""
     meetings: int = 0
@@ -135,7 +151,8 @@ def side_by_side(parts: Sequence[Work], moved: tuple[int, int]) -> Work:
     most = {name: max(getattr(one, name) for one in parts) for name in largest}
     known = [one.registers for one in parts if one.registers is not None]
     registers = max(known) if len(known) == len(parts) else None
-    together = replace(parts[0], **sums, **most, registers=registers)
+    orders = tuple(order for one in parts for order in one.orders)
+    together = replace(parts[0], **sums, **most, registers=registers, orders=orders)
     return replace(together, dram_bytes_read=moved[0], dram_bytes_written=moved[1])
 
 

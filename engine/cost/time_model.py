@@ -32,8 +32,9 @@ four classes, the sum of errors about the median ratio and of what ranks lack to
 from 0.96 to 0.72; 0.93 to 0.95 with 1.25 to 2 and 0.25 to 0.75.  That p grows with waves was seen on rows of both
 halves, so that odd rows judge its two figures, not its form.
 
-L2 keeps what blocks read again up to its capacity and nothing beyond `LOST`
-times that, as cyclic reads on H200, H100 and A100 show (te42kyfo/gpu-benches, gpu-l2-cache).
+L2 keeps what blocks read again up to its capacity and nothing beyond `LOST` times that, as cyclic reads on H200, H100
+and A100 show (te42kyfo/gpu-benches, gpu-l2-cache).  Blocks read their own parts again, or rows and columns of tiles
+that other blocks of a product had read before (`engine.cost.tile_order`).
 
 P is the latency of a software-pipelined loop (after ALCOP, MLSys 2023): N steps, S buffers, m resident blocks that
 hide each other's waiting, L the latency of DRAM and a block's copies of one step through its SM's port to L2, u the
@@ -62,6 +63,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.cost.nodes import SHARED_LATENCY, Work
+from engine.cost.tile_order import lost_bytes, lost_part
 from engine.support.units import MICROSECONDS
 from engine.target import Target
 from engine.target.hardware import SCHEDULERS, VECTOR_BYTES, WARP
@@ -75,8 +77,6 @@ OVERLAP = 2.25
 PRODUCT_OVERLAP, OVERLAP_OF_WARP = 1.55, 0.05
 FIRST_WAVE_OVERLAP, OVERLAP_OF_WAVE = 1.5, 0.5
 """The exponent p of DRAM and the work of products on tensor cores: without waves, and what each adds."""
-LOST = 1.7
-"""Capacities of L2 from which on cyclic reads find nothing in it: 1.8 on A100, 1.7 on H100 (gpu-l2-cache)."""
 
 
 class ModelTimes(NamedTuple):
@@ -229,9 +229,11 @@ def instructions(work: Work) -> float:
 
 
 def _lost_bytes(work: Work, places: int, machine: Target) -> float:
-    """Of the bytes read again, those that L2 no longer has: all blocks on the GPU read through their parts in turn."""
-    held = min(work.blocks, places) * work.again_set / machine.l2_bytes.value
-    return work.again_bytes * min(1.0, max(0.0, (held - 1) / (LOST - 1)))
+    """Of the bytes read again, those that L2 no longer has: all blocks on the GPU read through their parts in turn, and
+    through the tiles of products in their order."""
+    at_once, capacity = min(work.blocks, places), machine.l2_bytes.value
+    of_tiles = sum(lost_bytes(order, at_once, capacity) for order in work.orders)
+    return work.again_bytes * lost_part(at_once * work.again_set, capacity) + of_tiles
 
 
 class _StepTimes(NamedTuple):

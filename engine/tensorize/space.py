@@ -82,12 +82,14 @@ class GemmConfig(KernelConfig):
     end."""
     split_k: int = 1
     """Blocks that share the depth of the whole product; the last one adds their sums."""
+    raster: int = 1
+    """Rows of tiles that blocks walk down before they go one tile to the right."""
     outer: tuple[str, ...] = ()
     """Iterators that could be on an axis of the tiles and are loops around them, as `GemmAxes.outer`."""
 
     def __post_init__(self) -> None:
         """BadInput for a knob below 1."""
-        if min(*self.block, *self.part, self.stages, self.register_stages, self.slices, self.split_k) < 1:
+        if min(*self.block, *self.part, self.stages, self.register_stages, self.slices, self.split_k, self.raster) < 1:
             wrong = f"{self.block}, {self.part}: tiles, stages and slices are 1 or more"
             raise BadInput("tensorize", "configuration", wrong)
 
@@ -115,4 +117,5 @@ class GemmConfig(KernelConfig):
         text = f"{m}x{n}x{k}, part {self.part[0]}x{self.part[1]}, {self.stages} x {self.register_stages} stages"
         text += f", {self.slices} slices" if self.slices > 1 else ""
         text += f", split-K {self.split_k}" if self.split_k > 1 else ""
+        text += f", raster {self.raster}" if self.raster > 1 else ""
         return f"{text}, loops over {' '.join(self.outer)} around" if self.outer else text

@@ -139,6 +139,7 @@ def _work_of_launch(program: TensorProgram, tile: TileProgram, registers: int | 
         shared_requests=sum(one.count for one in asked if not one.is_global and len(one.op.regions) == 1),
         bank_conflicts=sum(one.count * one.cost for one in asked if not one.is_global),
         copies_tiles=tile.config is not None and tile.config.copies_tiles,
+        orders=tile.orders,
         again_bytes=sum(requested - own for requested, own in again),
         again_set=sum(own for _, own in again) // tile.grid,
     )

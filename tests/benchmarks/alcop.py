@@ -27,7 +27,7 @@ from engine.cost.alcop import allowed_registers, predict_bottleneck, predict_pip
 from engine.cost.alcop_work import alcop_work_of_config
 from engine.cost.estimate import model_microseconds
 from engine.cost.nodes import Work
-from engine.cost.time_model import LOST
+from engine.cost.tile_order import lost_part
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.problem import gemm_axes
@@ -158,8 +158,7 @@ def _estimated(gemm: FusedGemm, config: GemmConfig, machine: Target) -> float:
 def _warm(work: Work, machine: Target) -> Work:
     """The paper runs a kernel 200 times in a row: of its operands and results stays in L2 what the estimate says of
     bytes that are read again."""
-    touched = (work.dram_bytes_read + work.dram_bytes_written) / machine.l2_bytes.value
-    lost = min(1.0, max(0.0, (touched - 1) / (LOST - 1)))
+    lost = lost_part(work.dram_bytes_read + work.dram_bytes_written, machine.l2_bytes.value)
     read, written = (round(lost * moved) for moved in (work.dram_bytes_read, work.dram_bytes_written))
     return replace(work, dram_bytes_read=read, dram_bytes_written=written)
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import engine
+from engine.cost.estimate import model_prediction
+from engine.kernels.gemm.mapping_tasks import product_tasks
+from engine.kernels.gemm.problem import config_of_tile
+from engine.kernels.gemm.space import GemmTemplate
+from engine.kernels.space import Task
+from engine.kernels.tuned_entries import with_tuned_entries
 from engine.scheduling.nodes import NOT_REACHED
 from engine.tensor.index import Index
 from engine.tile.nodes import Let
@@ -61,3 +68,56 @@ def test_the_advice_is_given_where_several_waves_run(tmp_path: Path) -> None:
     assert (len({row for row, _ in first}), len({column for _, column in first})) == (11, 12)
     small = advised(product_group(tmp_path, (512, 64), (64, 512)))
     assert not [v for v in small.verdicts if "raster" in str(v.placed.entry)]
+
+
+LARGE = (8192, 2048)
+"""Rows and depths of a factor: with one of as many columns it is 67 MB in halves, of which an L2 of A100 holds 28."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[engine.FusionGroup, Task]:
+    """A product whose operands an A100's L2 does not hold, and the search space of its mapping to tensor cores."""
+    group = product_group(tmp_path_factory.mktemp("large"), LARGE, LARGE[::-1])
+    return group, space_of(group)
+
+
+def space_of(group: engine.FusionGroup) -> Task:
+    kernel = engine.compile(group, engine.default_recipe(group, "a100"))
+    return product_tasks(group, kernel, engine.compile)[0][0]
+
+
+def test_the_order_is_open_where_l2_loses_operands_and_closed_elsewhere(
+    large: tuple[engine.FusionGroup, Task], tmp_path: Path
+) -> None:
+    task = large[1]
+    orders = [int(str(value)) for value in task.dimensions["raster"]]
+    assert {1, 2, 4, 8, 16} <= set(orders) and {program["raster"] for program in task.programs} >= {1, 4, 16}
+    assert "raster" not in space_of(product_group(tmp_path, (4096, 64), (64, 4096))).dimensions
+
+
+def test_each_order_is_compiled_and_estimated_as_it_is_asked_for(large: tuple[engine.FusionGroup, Task]) -> None:
+    """The estimate before compiling is that of the kernel; by rows, L2 loses more than in groups of 16."""
+    group, task = large
+    now, times = task.programs[0], {}
+    recipe = engine.default_recipe(group, "a100")
+    for raster in (1, 2, 16):
+        program = replace(now, values=tuple((name, raster if name == "raster" else v) for name, v in now.values))
+        asked = with_tuned_entries(recipe, group, task.template.decided, task.template.entries(program))
+        kernel = engine.compile(group, asked)
+        config = config_of_tile(kernel.tile)
+        assert config is not None and config.raster == raster and task.template.program_of(kernel) == program
+        assert kernel.facts.orders == task.template.work(program).orders != ()
+        times[raster] = prediction_of(kernel)["DRAM traffic"]
+    assert times[1] > 1.2 * times[16] and times[2] >= times[16]
+
+
+def prediction_of(kernel: engine.Kernel) -> dict[str, float]:
+    return {term.name: term.value for term in model_prediction(kernel.facts, kernel.target).terms}
+
+
+def test_orders_that_do_not_divide_the_rows_are_left_out(large: tuple[engine.FusionGroup, Task]) -> None:
+    template = large[1].template
+    assert isinstance(template, GemmTemplate)
+    for program in large[1].programs:
+        config = template.config(program)
+        assert -(-LARGE[0] // config.block[0]) % config.raster == 0

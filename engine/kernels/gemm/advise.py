@@ -15,7 +15,7 @@ from engine.cost.nodes import Work, side_by_side
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
-from engine.kernels.gemm.entries import raster_entries
+from engine.kernels.gemm.block_order import in_order, panels_of_wave
 from engine.kernels.gemm.fitting_tiles import fits_registers, power_above, thread_tiles, warp_tiles, without_spills
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.outer_loops import outer_entries
@@ -86,13 +86,18 @@ def advise_tiles(
     machine: whose streaming multiprocessors want a block each.  outer: as for `axes_of_contraction`.
     """
     choice = _BlockTiles.of(_Fitting.of(program, intrinsic, machine, outer))
-    return (*choice.common(), *choice.entries(choice.best)), choice.best
+    best = in_order(choice.fitting.gemm.problem, choice.best, machine)
+    return (*choice.common(), *choice.entries(choice.best)), best
 
 
 def advised_work(program: TensorProgram, intrinsic: Intrinsic | None, machine: Target) -> Work | None:
     """What the kernel does that `advise_tiles` asks for; None where no such kernel is made of what is asked for."""
     fitting = _Fitting.of(program, intrinsic, machine)
-    return work(fitting.gemm, _BlockTiles.of(fitting).best, machine) if fitting.is_made else None
+    return _work_in_order(fitting.gemm, _BlockTiles.of(fitting).best, machine) if fitting.is_made else None
+
+
+def _work_in_order(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
+    return work(gemm, in_order(gemm.problem, config, machine), machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ class ProductPack:
         alike = [gemms.index(gemm) for gemm in gemms]  # most packs multiply by factors of one shape
 
         def works_of(config: GemmConfig) -> list[Work]:
-            works = {n: work(gemms[n], config, machine) for n in dict.fromkeys(alike)}
+            works = {n: _work_in_order(gemms[n], config, machine) for n in dict.fromkeys(alike)}
             return [works[n] for n in alike]
 
         floor = floor_of(gemms, moved, machine)
@@ -231,7 +236,7 @@ class _BlockTiles:
     def of(fitting: _Fitting) -> _BlockTiles:
         """Those that the model promises most of for the product alone."""
         gemm, machine = fitting.gemm, fitting.machine
-        promise = cache(lambda config: model_microseconds(work(gemm, config, machine), machine))
+        promise = cache(lambda config: model_microseconds(_work_in_order(gemm, config, machine), machine))
         floor = floor_of([gemm], gemm.dram_bytes, machine)
         best, _ = promised_best(fitting.configs, promise, floor)
         best = promised_pipeline(best, fitting.pipelines(best), promise)
@@ -286,7 +291,18 @@ class _BlockTiles:
             why_split = f"{blocks} tiles on {sms} SMs: {time}, {alone:.3g} where no blocks share a depth"
             entries.append(mark(*along, "split_k", config.split_k, why_split))
         entries.append(mark(*along, "tile", config.block[2], _why_depth(config, intrinsic)))
-        return entries + (raster_entries(axes, config.block[:2], sms) if intrinsic else [])
+        return entries + _raster_entries(fitting, config)
+
+
+def _raster_entries(fitting: _Fitting, config: GemmConfig) -> list[Entry]:
+    """The order of blocks, where another than by rows reads less again."""
+    problem, sms, axes = fitting.gemm.problem, fitting.machine.sm_count, fitting.axes
+    raster = in_order(problem, config, fitting.machine).raster
+    if raster == 1:
+        return []
+    panels = panels_of_wave((problem.m, problem.n), config.block, sms)
+    because = f"{sms} blocks at once read {panels[raster]:,} rows and columns of the operands instead of {panels[1]:,}"
+    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", raster, because)]
 
 
 def _intrinsic(axes: GemmAxes, intrinsic: Intrinsic, chosen: GemmConfig) -> Entry:

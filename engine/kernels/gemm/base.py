@@ -27,7 +27,14 @@ from engine.kernels.gemm.operand import (
     unpack_tile,
     with_window,
 )
-from engine.kernels.gemm.problem import reaches, sources_of_operand, widest_result, window_axes
+from engine.kernels.gemm.problem import (
+    gemm_problem,
+    reaches,
+    sources_of_operand,
+    tile_order,
+    widest_result,
+    window_axes,
+)
 from engine.kernels.gemm.unpack import CodedFactor
 from engine.kernels.loop_nest import Nest, Phase, without_loops
 from engine.kernels.statement_block import BlockOptions, evaluate_block, total_statement
@@ -140,13 +147,10 @@ class GemmLowering:
 
     # Lowering
 
-    def begin(
-        self, config: GemmConfig, threads: int, raster: int, is_swizzled: bool = False
-    ) -> tuple[Operand, ...]:
+    def begin(self, config: GemmConfig, threads: int, is_swizzled: bool = False) -> tuple[Operand, ...]:
         """The operands of a block's tile, the second one of each product; the emitter and the block's place are made.
 
-        threads: of a block.  raster: rows of tiles that blocks walk down before they go one tile to the right: blocks
-        that run together then share tiles of both operands in L2.  is_swizzled: as in `Tiling`.
+        threads: of a block.  is_swizzled: as in `Tiling`.
         """
         self.config, block = config, (config.block[0], config.block[1] // len(self.products))
         self.tiling = tiling = self.tiling_of(config.block[2], is_swizzled)
@@ -154,7 +158,7 @@ class GemmLowering:
         self.steps = math.ceil(tiling.steps / config.split_k)
         self.tiles = self.tiles_of(config.block[:2])
         self.emitter = Emitter(self.program, self.tiles * config.split_k, threads, self._taken)
-        start = self._bind_block(block, counts, raster)
+        start = self._bind_block(block, counts)
         batch = place(self.statement, self.batch, self.batch_variables)
         found = []
         for n in (0, 1):
@@ -191,15 +195,17 @@ class GemmLowering:
         counts = (-(-size // tile) for size, tile in zip(sizes, block, strict=True))
         return math.prod(m.extent for m in self.batch) * math.prod(counts)
 
-    def _bind_block(self, block: tuple[int, int], counts: tuple[int, ...], raster: int) -> tuple[Index, Index]:
+    def _bind_block(self, block: tuple[int, int], counts: tuple[int, ...]) -> tuple[Index, Index]:
         """First row and column of this block's tile; its batch is bound too.
+
+        Blocks that run together share tiles of both operands in L2.
 
             raster 1    0 1 2 3      raster 2    0 2 4 6
                         4 5 6 7                  1 3 5 7
         """
         emitter, number = self.emitter, Index.of("block")
         extents, link = emitter.extents, Line((self.statement.name,), self.names)
-        rows, columns = counts
+        (rows, columns), raster = counts, self.config.raster
         self.part = Index()
         """Which part of the depth is this block's."""
         if self.config.split_k > 1:
@@ -328,4 +334,6 @@ class GemmLowering:
         # Two products in one main loop have addresses for more than 96 registers.
         is_plain = self.sibling is None and not window_axes(self.statement)
         is_lean = parts == 1 and sums == FEW and self.has_whole_copies and is_plain
-        return replace(tile, together=1 if is_crowded else 2 if is_pair else LEAN // tile.threads if is_lean else 0)
+        order = tile_order(gemm_problem(self.program, None, self.axes.outer), self.config)
+        together = 1 if is_crowded else 2 if is_pair else LEAN // tile.threads if is_lean else 0
+        return replace(tile, together=together, orders=(order,))

@@ -46,8 +46,8 @@ def lower_contraction(
     if gemm.sibling is not None:
         reason = f"{gemm.statement.operator} and {gemm.sibling.operator} share a main loop on tensor cores alone"
         raise Unsupported("codegen", group.program.name, reason, "let them be two kernels, or ask for an intrinsic")
-    config, raster = choose_for_cuda_cores(gemm, marks, machine)
-    tile = _emit(gemm, config, raster)
+    config = choose_for_cuda_cores(gemm, marks, machine)
+    tile = _emit(gemm, config)
     return marks.describe(_with_registers(tile, gemm, config, machine), config)
 
 
@@ -65,8 +65,8 @@ def _with_registers(tile: TileProgram, gemm: GemmLowering, config: GemmConfig, m
     return tile.with_registers(machine.sm_count, needed)
 
 
-def _emit(gemm: GemmLowering, config: GemmConfig, raster: int) -> TileProgram:
-    operands = gemm.begin(config, config.parts, raster)
+def _emit(gemm: GemmLowering, config: GemmConfig) -> TileProgram:
+    operands = gemm.begin(config, config.parts)
     emitter = gemm.emitter
     step = min(config.block[2] // config.slices, *(fragment_elements(o.copy.element_bytes) for o in operands))
     thread = _bind_thread(gemm)

@@ -10,9 +10,6 @@ from engine.recipe import Advice, Entry, Recipe, with_entries
 from engine.tensorize.bind import GemmAxes
 from engine.tensorize.space import GemmConfig
 
-MOST_RASTER = 16
-"""Rows of tiles, past which a wave is no squarer on any GPU."""
-
 
 def entries_of(
     axes: GemmAxes, config: GemmConfig, before: GemmConfig | None = None, on_tensor_cores: bool = True
@@ -26,34 +23,14 @@ def entries_of(
             (rows, "block", chosen.block[0]), (rows, part, chosen.part[0]), (columns, "block", chosen.block[1]),
             (columns, part, chosen.part[1]), (depth, "tile", chosen.block[2]), (depth, "stages", chosen.stages),
             (depth, "register_stages", chosen.register_stages), (depth, "slices", chosen.slices),
-            (depth, "split_k", chosen.split_k),
+            (depth, "split_k", chosen.split_k), (rows, "raster", chosen.raster),
         ]  # fmt: skip
 
-    old = values(before) if before else [(dimension, name, 0) for dimension, name, _ in values(config)]
+    # Without a mark blocks go by rows.
+    old = values(before) if before else [(at, name, int(name == "raster")) for at, name, _ in values(config)]
     changed = [new for new, was in zip(values(config), old, strict=True) if new != was]
     taken = [each for each in changed if on_tensor_cores or each[1] != "register_stages"]
     return [mark((axes.statement.name,), dimension, name, value, "") for dimension, name, value in taken]
-
-
-def raster_entries(axes: GemmAxes, block: tuple[int, int], sms: int) -> list[Entry]:
-    """The order of blocks for tiles of `block` rows and columns, where another than by rows reads less of L2."""
-    panels = panels_of_wave(axes.sizes[:2], block, sms)
-    if not panels:
-        return []
-    best = min(panels, key=panels.__getitem__)
-    saved = f"{panels[best]:,} rows and columns of the operands instead of {panels[1]:,}"
-    because = f"{sms} blocks at once then read {saved}"
-    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", best, because)] if best > 1 else []
-
-
-def panels_of_wave(sizes: Sequence[int], block: Sequence[int], sms: int) -> dict[int, int]:
-    """Rows of tiles that blocks may walk down before they go to the right -> rows and columns of the operands that the
-    blocks of a wave read; nothing where there are few blocks."""
-    rows, columns = (-(-size // b) for size, b in zip(sizes, block, strict=True))
-    if rows * columns < 2 * sms:
-        return {}
-    orders = (n for n in range(1, MOST_RASTER + 1) if rows % n == 0)
-    return {n: n * block[0] + min(columns, -(-sms // n)) * block[1] for n in orders}
 
 
 def with_user_entries(recipe: Recipe, group: str, entries: Sequence[Entry]) -> Recipe:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.alcop_work import estimated_registers
 from engine.fusion.row_cost import row_tiles, thread_tile, warp_tile
-from engine.kernels.gemm.entries import panels_of_wave
+from engine.kernels.gemm.block_order import panels_of_wave
 from engine.kernels.gemm.limits import most_core_threads
 from engine.kernels.gemm.nodes import FusedGemm, Reach
 from engine.kernels.gemm.problem import window_axes

@@ -127,6 +127,11 @@ def _stages(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     return ""
 
 
+def _raster(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
+    rows = -(-problem.m // config.block[0])
+    return f"{config.raster} rows of tiles do not divide the {rows} that there are" if rows % config.raster else ""
+
+
 def _split(problem: GemmProblem, config: GemmConfig, machine: Target) -> str:
     """Every block of a team has a tile of the depth to multiply, and memory holds the sums of all."""
     (rows, columns, depth), parts = config.block, config.split_k
@@ -283,6 +288,7 @@ SEARCH_LIMITS = (
     Limit("tile shape", _shape, "kernels are generated for these alone"),
     Limit("whole warps", _warps, "lanes without a thread cost as much as those with one"),
     *LIMITS,
+    Limit("order of blocks", _raster, "all groups of rows of tiles are alike"),
     Limit("exchange of sums", _exchange, "slices add their sums by way of shared memory"),
     Limit("asynchronous copies", _copies, f"cp.async moves {SMALLEST_COPY} bytes or more, registers hold the rest"),
     Limit("registers", _registers, SPILLS),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from engine.cost.alcop_nodes import GemmProblem
+from engine.cost.nodes import TileOrder
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.graph.nodes import DTYPES
@@ -16,7 +18,7 @@ from engine.support.errors import Unsupported
 from engine.support.values import kept_with
 from engine.target.hardware import VECTOR_BYTES
 from engine.tensor.access import vector_limit
-from engine.tensor.nodes import Access, Array, Literal, Statement, TensorProgram
+from engine.tensor.nodes import Access, Array, Literal, Statement, TensorProgram, accesses, iterators_of
 from engine.tensor.traffic import flop_counts
 from engine.tensorize.bind import GemmAxes, axes_of_contraction, contraction_misfit, multiplied_dtype
 from engine.tensorize.codes import sources_of
@@ -80,6 +82,7 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: tup
             min(1.0, arrays[0].elements / (m * k * rounds * batch)),
             min(1.0, arrays[1].elements * siblings / (n * k * rounds * batch)),
         ),
+        operand_bytes=operand_bytes(program, outer),
         sources=(found[0].sources, found[1].sources),
         widths=(first, second),
         finish=(max(0, flops - 2 * count * k * rounds) / count, special / count),
@@ -88,6 +91,32 @@ def gemm_problem(program: TensorProgram, intrinsic: Intrinsic | None, outer: tup
         takes_thirds=takes_thirds(program, outer),
         rounds=rounds,
     )
+
+
+def operand_bytes(program: TensorProgram, outer: tuple[str, ...] = ()) -> tuple[int, int]:
+    """What both operands of one batch of a program's product take in memory, the second ones of siblings together.
+
+    outer: as for `axes_of_contraction`.
+    """
+    axes = gemm_axes(program, outer)
+    assert axes is not None, program.name
+    found = []
+    for n, factor in enumerate(axes.expressions):
+        arrays = [program.arrays[name] for name in dict.fromkeys(access.array for access in accesses(factor))]
+        moved_by = iterators_of(factor)
+        batches = math.prod(i.extent for i in axes.batch if i.name in moved_by)
+        walked = math.prod(i.extent for i in axes.statement.iterators if i.name in moved_by) // batches
+        sizes = [DTYPES[array.dtype] for array in arrays]
+        held = sum(array.elements * size for array, size in zip(arrays, sizes, strict=True)) // batches
+        found.append(min(held, walked * sum(sizes)) * (axes.siblings if n else 1))
+    return found[0], found[1]
+
+
+def tile_order(problem: GemmProblem, config: GemmConfig) -> TileOrder:
+    """How the blocks of a kernel with a configuration take the tiles of a product."""
+    (first, second), parts = problem.operand_bytes, config.split_k
+    counts = -(-problem.m // config.block[0]), -(-problem.n // config.block[1])
+    return TileOrder(counts, config.raster, (first // parts, second // parts), problem.batch * parts)
 
 
 def takes_thirds(program: TensorProgram, outer: tuple[str, ...] = ()) -> bool:

@@ -1,4 +1,7 @@
-"""The marks of a schedule as the configuration of a product's kernel; notes say which were changed to fit, and why."""
+"""The marks of a schedule as the configuration of a product's kernel; notes say which were changed to fit, and why.
+
+Stages are those that are asked for: the pipeline pass decides how many there may be.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +49,7 @@ _ON_TENSOR_CORES = {
 """Marks that a contraction has no use for, and why."""
 
 
-ChosenConfig = tuple[GemmConfig, int]
-"""What the marks ask for, as far as a kernel can have it, with the stages that are asked for: the pipeline pass decides
-how many there may be.  Then rows of tiles that blocks walk down before they go one tile to the right."""
-
-
-def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks, machine: Target) -> ChosenConfig:
+def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks, machine: Target) -> GemmConfig:
     """As many threads as a block may have, and for every thread a share of the copies."""
     marks.refuse(_ON_CUDA_CORES)
     free, loop = gemm.free, gemm.loop.members
@@ -80,7 +78,7 @@ def choose_for_cuda_cores(gemm: GemmLowering, marks: Marks, machine: Target) -> 
     return _with_depth(gemm, marks, replace(config, slices=slices))
 
 
-def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrinsic, machine: Target) -> ChosenConfig:
+def choose_for_tensor_cores(gemm: GemmLowering, marks: Marks, intrinsic: Intrinsic, machine: Target) -> GemmConfig:
     """Whole fragments to a warp, and no more warps than a block may have."""
     marks.refuse(_ON_TENSOR_CORES)
     thirds = (takes_thirds(gemm.program, gemm.axes.outer), False)
@@ -166,7 +164,7 @@ def _row_tile(gemm: GemmLowering, marks: Marks, least: int) -> int:
     return marks.number("block", tile, lambda _: tile, needs, gemm.free[1])
 
 
-def _with_depth(gemm: GemmLowering, marks: Marks, tiles: GemmConfig) -> ChosenConfig:
+def _with_depth(gemm: GemmLowering, marks: Marks, tiles: GemmConfig) -> GemmConfig:
     """The tiles with what the marks say of the walk through them: its order, and blocks and stages along the depth."""
     (rows, columns, depth), members = tiles.block, gemm.loop.members
     count = -(-gemm.size[0] // rows)
@@ -175,5 +173,4 @@ def _with_depth(gemm: GemmLowering, marks: Marks, tiles: GemmConfig) -> ChosenCo
     split_k = shared_out(marks, members, steps, sums, "the depth")
     stages, sets = marks.stages("stages", 2, members), marks.stages("register_stages", 1, members)
     outer = gemm.axes.outer
-    config = replace(tiles, stages=stages, register_stages=sets, split_k=split_k, outer=outer)
-    return config, raster
+    return replace(tiles, stages=stages, register_stages=sets, split_k=split_k, raster=raster, outer=outer)

@@ -15,7 +15,8 @@ from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.fusion.nodes import FusionGroup
-from engine.kernels.gemm.entries import entries_of, raster_entries
+from engine.kernels.gemm.block_order import exceeds_l2, in_order
+from engine.kernels.gemm.entries import entries_of
 from engine.kernels.gemm.limits import SEARCH_LIMITS, first_broken, is_tile_size
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.problem import config_of_tile
@@ -56,6 +57,9 @@ DIMENSIONS = (
 """Open dimensions of a product: warps of a block along a side (threads on CUDA cores), fragments of a warp's tile along
 a side (results of a thread), fragments along the depth of a slice, buffers in shared memory and in registers, sets of
 warps (threads) that share the depth of a tile, blocks that share the whole depth."""
+RASTER = "raster"
+"""Another one, where L2 does not hold both operands: rows of tiles that blocks walk down before they go to the right.
+Elsewhere the order costs nothing that the estimate could tell, and is the rule's (`in_order`)."""
 _ONES: Mapping[str, Value] = dict.fromkeys(DIMENSIONS, 1)
 _in_order = itemgetter(*DIMENSIONS)
 DECIDED = frozenset(
@@ -64,6 +68,7 @@ DECIDED = frozenset(
 
 TENSOR_TILES, TENSOR_WARPS, CHUNKS = (1, 2, 3, 4), (1, 2, 4), (1, 2, 4, 8)
 """Fragments of a warp's tile along a side, warps of a block along a side, fragments along the depth."""
+RASTERS = (1, 2, 4, 8, 16)
 STAGES, SETS = tuple(range(1, MOST_STAGES + 1)), (1, 2, 4)
 CORE_TILES, CORE_THREADS, CORE_DEPTHS = (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 16, 32), (4, 8, 16, 32, 64)
 """On CUDA cores: results of a thread along a side, threads of a block along a side, depths of a tile."""
@@ -103,6 +108,11 @@ class GemmTemplate:
         return self.gemm.problem
 
     @property
+    def has_open_order(self) -> bool:
+        """Whether the order of blocks is a dimension."""
+        return exceeds_l2(self.problem, self.machine)
+
+    @property
     def fragment(self) -> int:
         """What tiles are counted in."""
         return FRAGMENT_SIZE if self.problem.unit else 1
@@ -116,10 +126,11 @@ class GemmTemplate:
             config.block[2] // unit // config.slices, config.stages, config.register_stages, config.slices,
             config.split_k,
         )  # fmt: skip
-        return Program(self.name, tuple(zip(DIMENSIONS, values, strict=True)))
+        order = ((RASTER, config.raster),) if self.has_open_order else ()
+        return Program(self.name, (*zip(DIMENSIONS, values, strict=True), *order))
 
     def config(self, program: Program) -> GemmConfig:
-        """Tiles and stages of a program."""
+        """Tiles, stages and the order of blocks of a program."""
         given = {**_ONES, **dict(program.values)}  # what records know may be older than a dimension
         row_warps, column_warps, rows, columns, chunks, stages, sets, slices, split = cast(
             tuple[int, ...], _in_order(given)
@@ -127,14 +138,16 @@ class GemmTemplate:
         unit = self.fragment
         part = (rows * unit, columns * unit)
         block = (part[0] * row_warps, part[1] * column_warps, chunks * unit * slices)
-        return GemmConfig(block, part, stages, sets, slices, split, self.axes.outer)
+        raster = given.get(RASTER)
+        if isinstance(raster, int):
+            return GemmConfig(block, part, stages, sets, slices, split, raster, self.axes.outer)
+        config = GemmConfig(block, part, stages, sets, slices, split, outer=self.axes.outer)
+        return in_order(self.problem, config, self.machine)
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
-        config, on_tensor_cores = self.config(program), bool(self.problem.unit)
-        tiles = entries_of(self.axes, config, on_tensor_cores=on_tensor_cores)
-        raster = raster_entries(self.axes, config.block[:2], self.machine.sm_count) if on_tensor_cores else ()
-        return (*self.kept, *tiles, *raster)
+        tiles = entries_of(self.axes, self.config(program), on_tensor_cores=bool(self.problem.unit))
+        return (*self.kept, *tiles)
 
     def work(self, program: Program) -> Work:
         """See `engine.kernels.gemm.work`."""
@@ -170,15 +183,20 @@ def situation(template: GemmTemplate, now: GemmConfig | None = None) -> Situatio
     if template.problem.unit:
         offers[CACHE_READ] = {"chunks": CHUNKS, "stages": STAGES}
         warps = {"row_warps": TENSOR_WARPS, "column_warps": TENSOR_WARPS}
-        offers[PARTIAL_TILING] = {**warps, **_tiles(TENSOR_TILES, template.problem)}
+        offers[PARTIAL_TILING] = {**warps, **_tiles(TENSOR_TILES, template.problem), **_orders(template, now)}
         sets = SETS if template.advised is None else tuple(sorted({1, template.advised.register_stages}))
         offers |= {PLACE_MAIN: {"register_stages": sets}, PLACE_OUTPUT: {}}
     else:
         offers[CACHE_READ] = {"chunks": CORE_DEPTHS, "stages": CORE_STAGES}
         threads = {"row_warps": CORE_THREADS, "column_warps": CORE_THREADS}
-        offers[TILING] = {**threads, **_tiles(CORE_TILES, template.problem)}
+        offers[TILING] = {**threads, **_tiles(CORE_TILES, template.problem), **_orders(template, now)}
         refuses[PLACE_MAIN] = "the compiler moves loads of registers ahead by itself"
     return Situation(template.name, dict.fromkeys(DIMENSIONS, 1), offers, refuses)
+
+
+def _orders(template: GemmTemplate, now: GemmConfig | None) -> Choices:
+    """Of the blocks, where they are open."""
+    return {RASTER: tuple(sorted({*RASTERS, now.raster if now else 1}))} if template.has_open_order else {}
 
 
 def _tiles(sizes: Sequence[int], problem: GemmProblem) -> Choices:

@@ -44,14 +44,14 @@ def lower_tensor_cores(
     taken: buffers of other parts of it.
     """
     gemm = GemmLowering(group, nest, taken, outer_loops(marks, nest, group.program))
-    config, raster = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
-    tile = _emit(gemm, config, raster, intrinsic)
+    config = choose_for_tensor_cores(gemm, marks, intrinsic, machine)
+    tile = _emit(gemm, config, intrinsic)
     # Codes that are taken apart stand beside the sums.
     return marks.describe(tile.with_registers(machine.sm_count) if gemm.has_codes else tile, config)
 
 
-def _emit(gemm: GemmLowering, config: GemmConfig, raster: int, intrinsic: Intrinsic) -> TileProgram:
-    operands = gemm.begin(config, config.parts * WARP, raster, is_swizzled=True)
+def _emit(gemm: GemmLowering, config: GemmConfig, intrinsic: Intrinsic) -> TileProgram:
+    operands = gemm.begin(config, config.parts * WARP, is_swizzled=True)
     warps = _Warps(gemm, intrinsic, operands)
     gemm.main_loop(operands, warps.multiply)
     if config.slices > 1:

@@ -128,6 +128,7 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
         placements={n: text for p in programs for n, text in p.placements.items()},
         config=config,
         requests=tuple(request for p in programs for request in p.requests),
+        orders=tuple(order for p in programs for order in p.orders),
         notes={path: note for p in programs for path, note in p.notes.items()},
         schemes={n: scheme for p in programs for n, scheme in p.schemes.items()},
     )
@@ -136,7 +137,8 @@ def _together(group: FusionGroup, programs: list[TileProgram], taken: Mapping[st
 def _config(group: FusionGroup, programs: Sequence[TileProgram]) -> KernelConfig:
     """What the parts have in common, where they are products, else each part's own."""
     configs = [p.config for p in programs if p.config is not None]
-    products = [config for config in configs if isinstance(config, GemmConfig)]
+    # Each product's blocks take its tiles in an order of their own.
+    products = [replace(config, raster=1) for config in configs if isinstance(config, GemmConfig)]
     if not products:
         return PackedConfig(programs[0].threads, tuple(configs))
     if len(set(products)) > 1:

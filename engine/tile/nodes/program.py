@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from engine.cost.nodes import TileOrder
 from engine.support.values import value
 from engine.target.hardware import BLOCK_REGISTERS
 from engine.tensorize.space import KernelConfig
@@ -100,6 +101,8 @@ class TileProgram:
     """Why the group's own family does not fit the schedule, where the general one made the program."""
     statements: tuple[str, ...] = ()
     """Those that it runs, of one of several launches; none for a program that runs all."""
+    orders: tuple[TileOrder, ...] = ()
+    """Of the tiles of each product that it computes by tiles."""
     needs: Needs | None = None
     """None where its statements say it."""
     later: tuple[TileProgram, ...] = ()
