@@ -21,10 +21,19 @@ TILING, PARTIAL_TILING = "multi-level tiling", "partial multi-level tiling"
 PLACE_MAIN, PLACE_OUTPUT, SKIP = "place main", "place output", "skip stage"
 
 THREAD_CHOICES = (32, 64, 128, 256, 512, 1024)
-"""Threads of a block that searches try."""
+"""Threads of a block that searches try: those of any number of elements."""
 
 Choices = Mapping[str, tuple[Value, ...]]
 """Dimension -> what it may take."""
+
+
+def divisors(number: int, most: int) -> tuple[int, ...]:
+    """All of a number up to `most`, 1 first.
+
+    >>> divisors(12, 6)
+    (1, 2, 3, 4, 6)
+    """
+    return tuple(n for n in range(1, min(number, most) + 1) if number % n == 0)
 
 
 @dataclass(frozen=True, slots=True)

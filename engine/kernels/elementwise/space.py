@@ -23,10 +23,10 @@ from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import WRITTEN_OUT
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task, user_entries
-from engine.kernels.sketch_rules import CACHE_READ, INLINE, THREAD_CHOICES, TILING, Choices, Situation
+from engine.kernels.sketch_rules import CACHE_READ, INLINE, THREAD_CHOICES, TILING, Choices, Situation, divisors
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.recipe import Entry
-from engine.target.hardware import REGISTER_BYTES
+from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
 from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive
 from engine.tensor.rewrite import plain_iterator
@@ -222,7 +222,9 @@ def element_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
         walks = Walks(group, kernel, named, elements, alive)
         stands = walks.program_of(kernel)
         walks = replace(walks, scale=_scale_of_samples(kernel, walks.plan(stands) if stands else None, elements))
-        offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": THREAD_CHOICES, "steps": STEPS}}
+        even = divisors(elements // WARP, MAX_THREADS // WARP) if elements % WARP == 0 else ()
+        threads = tuple(sorted({*THREAD_CHOICES, *(WARP * warps for warps in even)}))
+        offers: dict[str, Choices] = {TILING: {"walk": tuple(named), "threads": threads, "steps": STEPS}}
         fixed: dict[str, Value] = {"walk": next(iter(named)), "threads": THREAD_CHOICES[0], "steps": 1}
         whole = PruningRule("elements per block", lambda p: _too_few(walks, p), "one block takes all of them as well")
         tasks.append(make_task(walks, Situation(WALKS, fixed, offers | inline), (whole,), kernel, kernel.target))

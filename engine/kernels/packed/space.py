@@ -17,7 +17,7 @@ from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
 from engine.kernels.prune import PruningRule, make_task
-from engine.kernels.sketch_rules import INLINE, THREAD_CHOICES, TILING, Choices, Situation
+from engine.kernels.sketch_rules import INLINE, THREAD_CHOICES, TILING, Choices, Situation, divisors
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
@@ -35,7 +35,8 @@ from engine.tensor.live_values import most_alive
 
 NAME = "parts of one launch"
 DECIDED = frozenset(("block", "thread", "vector", "scope"))
-POINTS = tuple(1 << n for n in range(9))
+MOST_POINTS = 256
+"""Of a block: all divisors of a part's points up to it are tried."""
 STEPS = (1, 2, 4)
 """Times that the threads of a block go on to further elements of an element-wise part."""
 OPEN_PARTS = 4
@@ -173,7 +174,7 @@ def packed_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     family = Packed(group, kernel, parts)
     shares: dict[str, tuple[Value, ...]] = {}
     for part in _open(parts):
-        own = {part.now, *(n for n in POINTS if part.total % n == 0)} if part.walks else {*STEPS}
+        own = {part.now, *divisors(part.total, MOST_POINTS)} if part.walks else {*STEPS}
         shares[part.name] = tuple(sorted(own))
     offers: dict[str, Choices] = {TILING: {"threads": THREAD_CHOICES, **shares}, INLINE: {}}
     few = PruningRule("elements per block", lambda p: _too_few(family, p), "one block takes all of them as well")

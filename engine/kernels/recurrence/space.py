@@ -12,7 +12,7 @@ from engine.kernels.advice import mark
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.recurrence.lower import RecurrenceConfig, most_blocks, steps_of_schedule
-from engine.kernels.sketch_rules import THREAD_CHOICES, TILING_WITH_FUSION, Situation
+from engine.kernels.sketch_rules import THREAD_CHOICES, TILING_WITH_FUSION, Situation, divisors
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import BlockWalks, block_walks
 from engine.kernels.stitched.layout import StitchedConfig
@@ -22,7 +22,8 @@ from engine.support.errors import Unsupported
 from engine.target.registers import STITCHED_BASE
 
 NAME = "steps that meet"
-POINTS = tuple(1 << n for n in range(12))
+MOST_IDLE = 8
+"""One SM in so many has a block at least: with fewer blocks a step only takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ def recurrence_tasks(group: FusionGroup, kernel: Kernel) -> list[Task]:
     assert advised is not None, "every recurrence has threads and points"
     choices: dict[str, tuple[Value, ...]] = {}
     for step in template.steps:
-        own = {advised.number(template.dimension(step)), *(n for n in POINTS if step.points % n == 0)}
+        most = max(1, MOST_IDLE * step.points // kernel.target.sm_count)
+        own = {advised.number(template.dimension(step)), *divisors(step.points, most)}
         choices[template.dimension(step)] = tuple(sorted(own))
     offers = {TILING_WITH_FUSION: {"threads": THREAD_CHOICES, **choices}}
 

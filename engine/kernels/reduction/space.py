@@ -30,7 +30,16 @@ from engine.kernels.reduction.config import (
     widest_vector,
 )
 from engine.kernels.reduction.lower import emit_reduction
-from engine.kernels.sketch_rules import CACHE_READ, CROSS_THREAD, INLINE, PLACE_MAIN, TILING, Choices, Situation
+from engine.kernels.sketch_rules import (
+    CACHE_READ,
+    CROSS_THREAD,
+    INLINE,
+    PLACE_MAIN,
+    TILING,
+    Choices,
+    Situation,
+    divisors,
+)
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import MEETING, Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
@@ -270,7 +279,7 @@ def situation(family: RowPrograms) -> Situation:
     most = widest_vector(family.program, family.nest, family.by_row)
     vectors = tuple(1 << n for n in range(most.bit_length()))
     stands = family.program_of(family.kernel)
-    rows = tuple(sorted({*ROWS, stands.number("rows")})) if stands else ROWS
+    rows = tuple(sorted({*ROWS, *divisors(family.kept, ROWS[-1]), *((stands.number("rows"),) if stands else ())}))
     offers: dict[str, Choices] = {
         CROSS_THREAD: {"sharers": SHARERS if family.by_row else WARPS},
         TILING: {"vector": vectors, "rows": rows if family.by_row and family.nest.outer else (1,)},

@@ -18,6 +18,7 @@ from engine.kernels.sketch_rules import (
     TILING_WITH_FUSION,
     Choices,
     Situation,
+    divisors,
 )
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
@@ -38,7 +39,8 @@ NAME = "one block for all parts"
 DECIDED = frozenset(("block", "thread", "lane", "warp", "scope"))
 AUTO = "auto"
 """Of a dimension: the compiler chooses, as it does where no entry says anything."""
-POINTS = tuple(1 << n for n in range(12))
+MOST_POINTS = 2048
+"""Of a block: all divisors of the points up to it are tried."""
 SHARERS: tuple[Value, ...] = (AUTO, 4, 16, 32, 128)
 PLACES: tuple[Value, ...] = (AUTO, SHARED, AGAIN)
 OPEN_PLACES = 2
@@ -170,7 +172,7 @@ def _situation(family: Stitched) -> Situation:
     kernel, total = family.kernel, family.walks.points
     advised = family.program_of(kernel)
     assert advised is not None
-    points = tuple(sorted({advised.number("points"), *(n for n in POINTS if total % n == 0)}))
+    points = tuple(sorted({advised.number("points"), *divisors(total, MOST_POINTS)}))
     walks = [part.walk for part in family.parts_before_sharing(advised) if part.walk.reduced]
     shared = {name: any(w.by_row == by_row for w in walks) for name, by_row in (("lanes", True), ("warps", False))}
     sharing: Choices = {name: SHARERS for name, is_there in shared.items() if is_there}
