@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from engine.cost.nodes import Occupancy
+from engine.cost.nodes import Occupancy, TileOrder
 from engine.documents.model import TermDoc
 from engine.execution.nodes import PREDICTED
 from engine.target.hardware import WARP
@@ -69,6 +69,12 @@ class GemmProblem:
     def steps(self, depth: int) -> int:
         """Tiles of so many depths that are walked for one tile of the results; the last one of each round is padded."""
         return self.rounds * -(-self.k // depth)
+
+    def tile_order(self, config: GemmConfig) -> TileOrder:
+        """How the blocks of a kernel with a configuration take the tiles."""
+        (first, second), parts = self.operand_bytes, config.split_k
+        counts = -(-self.m // config.block[0]), -(-self.n // config.block[1])
+        return TileOrder(counts, config.raster, (first // parts, second // parts), self.batch * parts)
 
     @property
     def lanes(self) -> int:

@@ -8,6 +8,7 @@ from engine.documents.pipeline import VariantDoc
 from engine.execution.nvrtc import compile_cuda
 from engine.explore.what_if import why_refused
 from engine.fusion.nodes import FusionGroup
+from engine.kernels.gemm.block_order import with_order_of
 from engine.kernels.gemm.entries import entries_of, with_user_entries
 from engine.kernels.gemm.problem import config_of_tile, gemm_axes
 from engine.kernels.gemm.promise import fused_gemm_of_tile
@@ -22,6 +23,7 @@ from engine.tensorize.space import GemmConfig
 def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc:
     """The kernel of a contraction at other knobs, compiled by NVRTC for the recipe's target.
 
+    The order of its blocks follows from the tiles: it is no knob.
     Raises BadInput for a group without a contraction, Unsupported where the kernel cannot take the knobs, and what
     `compile` and NVRTC raise.
     """
@@ -31,6 +33,7 @@ def variant(group: FusionGroup, recipe: Recipe, knobs: GemmConfig) -> VariantDoc
     if axes is None or before is None:
         raise BadInput("explore", group.name, "is no contraction with tiles: it has no such knobs")
     gemm = fused_gemm_of_tile(now.program, now.tile)
+    knobs = with_order_of(before, knobs, gemm.problem, now.target) if gemm else knobs
     refusal = why_refused(gemm, knobs, now.target) if gemm else None
     if refusal is not None:
         offer = f"the nearest that can be: {refusal.offer}" if refusal.offer else ""

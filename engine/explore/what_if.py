@@ -12,6 +12,7 @@ from engine.cost.alcop_work import alcop_work_of_config, estimated_registers
 from engine.cost.estimate import estimate, estimate_microseconds
 from engine.documents.pipeline import ChartDoc, ChoiceDoc, QuantityDoc, RefusalDoc, WhatIfDoc
 from engine.documents.units import kib
+from engine.kernels.gemm.block_order import with_order_of
 from engine.kernels.gemm.limits import LIMITS, first_broken
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
@@ -110,6 +111,7 @@ def what_if(gemm: FusedGemm, now: GemmConfig, then: GemmConfig, target_name: str
     those of every other view, which know no such correction.  Raises BadInput for an unknown target.
     """
     machine = find_target(target_name)
+    then = with_order_of(now, then, gemm.problem, machine)
     off = registers - estimated_registers(gemm.problem, now) if registers else 0
     refusal = why_refused(gemm, then, machine)
     launches = _launch(gemm, now, machine, off), _launch(gemm, then, machine, off, refusal is None)

@@ -186,7 +186,8 @@ def test_a_block_that_does_not_fit_is_refused_with_figures() -> None:
     ("row", "contraction"),
     [
         ("MM_BERT_FC1", GemmProblem(512, 3072, 768, operand_bytes=(786_432, 4_718_592), takes_thirds=True)),
-        ("MM_RN50_FC", GemmProblem(1024, 64, 2048, operand_bytes=(4_194_304, 262_144), takes_thirds=True)),  # few blocks: slices of the depth
+        # Few blocks: slices of the depth.
+        ("MM_RN50_FC", GemmProblem(1024, 64, 2048, operand_bytes=(4_194_304, 262_144), takes_thirds=True)),
         ("BMM_BERT_SV", GemmProblem(512, 64, 512, batch=12, operand_bytes=(524_288, 65_536), takes_thirds=True)),
     ],
 )

@@ -31,7 +31,6 @@ from engine.kernels.gemm.problem import (
     gemm_problem,
     reaches,
     sources_of_operand,
-    tile_order,
     widest_result,
     window_axes,
 )
@@ -334,6 +333,6 @@ class GemmLowering:
         # Two products in one main loop have addresses for more than 96 registers.
         is_plain = self.sibling is None and not window_axes(self.statement)
         is_lean = parts == 1 and sums == FEW and self.has_whole_copies and is_plain
-        order = tile_order(gemm_problem(self.program, None, self.axes.outer), self.config)
+        order = gemm_problem(self.program, None, self.axes.outer).tile_order(self.config)
         together = 1 if is_crowded else 2 if is_pair else LEAN // tile.threads if is_lean else 0
         return replace(tile, together=together, orders=(order,))

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.tile_order import lost_bytes
-from engine.kernels.gemm.problem import tile_order
 from engine.target import Target
 from engine.tensorize.space import GemmConfig
 
@@ -27,12 +26,22 @@ def in_order(problem: GemmProblem, config: GemmConfig, machine: Target) -> GemmC
     sms, capacity = machine.sm_count, machine.l2_bytes.value
     panels = panels_of_wave((problem.m, problem.n), config.block, sms)
 
-    def lost(raster: int) -> float:
-        return lost_bytes(tile_order(problem, replace(config, raster=raster)), sms, capacity)
+    def bytes_again(raster: int) -> float:
+        return lost_bytes(problem.tile_order(replace(config, raster=raster)), sms, capacity)
 
     if not panels or not (problem.unit or exceeds_l2(problem, machine)):
         return replace(config, raster=1)
-    return replace(config, raster=min(panels, key=lambda raster: (lost(raster), panels[raster])))
+    return replace(config, raster=min(panels, key=lambda raster: (bytes_again(raster), panels[raster])))
+
+
+def with_order_of(
+    before: GemmConfig, config: GemmConfig, problem: GemmProblem, machine: Target
+) -> GemmConfig:  # fmt: skip
+    """The configuration with the order of blocks that a kernel has now, where its tiles stay; else with the best one.
+    """
+    if config.block[:2] == before.block[:2]:
+        return replace(config, raster=before.raster)
+    return in_order(problem, config, machine)
 
 
 def exceeds_l2(problem: GemmProblem, machine: Target) -> bool:

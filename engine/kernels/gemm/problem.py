@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from engine.cost.alcop_nodes import GemmProblem
-from engine.cost.nodes import TileOrder
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.graph.nodes import DTYPES
@@ -110,13 +109,6 @@ def operand_bytes(program: TensorProgram, outer: tuple[str, ...] = ()) -> tuple[
         held = sum(array.elements * size for array, size in zip(arrays, sizes, strict=True)) // batches
         found.append(min(held, walked * sum(sizes)) * (axes.siblings if n else 1))
     return found[0], found[1]
-
-
-def tile_order(problem: GemmProblem, config: GemmConfig) -> TileOrder:
-    """How the blocks of a kernel with a configuration take the tiles of a product."""
-    (first, second), parts = problem.operand_bytes, config.split_k
-    counts = -(-problem.m // config.block[0]), -(-problem.n // config.block[1])
-    return TileOrder(counts, config.raster, (first // parts, second // parts), problem.batch * parts)
 
 
 def takes_thirds(program: TensorProgram, outer: tuple[str, ...] = ()) -> bool:

@@ -14,7 +14,6 @@ from engine.kernels.gemm.copies import TileCopy, choose_copy
 from engine.kernels.gemm.limits import registers_of, tiles_of
 from engine.kernels.gemm.nodes import FEWEST_STAGED, PARTS_AT_ONCE, SUMS_AT_ONCE, EpilogueRequest, FusedGemm
 from engine.kernels.gemm.passes import Loads, exchange_passes, fragment_passes, row_parts_passes
-from engine.kernels.gemm.problem import tile_order
 from engine.kernels.gemm.thread_fragment import fragment_elements
 from engine.kernels.gemm.thread_grid import thread_grid
 from engine.support.values import cached_property
@@ -62,7 +61,7 @@ def work(gemm: FusedGemm, config: GemmConfig, machine: Target) -> Work:
         team=parts,
         team_bytes=m * n * SUM_BYTES * parts_read(parts),
         copies_tiles=True,
-        orders=(tile_order(problem, config),),
+        orders=(problem.tile_order(config),),
     )
 
 
