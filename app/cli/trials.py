@@ -124,7 +124,7 @@ def _document(
             {
                 "number": run.number, "started": run.started, "state": run.state_at(now), "message": run.message,
                 "source": run.request.source, "target": run.request.target, "strategy": run.request.strategy,
-                "runner": run.request.runner, "origin": run.request.origin,
+                "runner": run.request.runner, "origin": run.request.origin, "start": run.request.start,
             }
             for run in runs
         ],
@@ -156,7 +156,7 @@ def _show_runs(runs: Sequence[Run], kept: Kept) -> None:
 
     def cells(run: Run) -> tuple[str, ...]:
         request, state = run.request, (run.started, run.state_at(now))
-        what = Path(request.source).name, request.target, request.strategy, request.runner
+        what = Path(request.source).name, request.target, request.method, request.runner
         return str(run.number), *state, *what, run.message
 
     columns = ("run>", "started", "state", "file", "target", "strategy", "runner", "ended")

@@ -54,6 +54,7 @@ def tune(job: CompileJob, wishes: Wishes, json: bool) -> None:
     source = job.file if is_reference(job.file) else str(path_of(job.file).resolve())
     subject = job.plan if job.only is None else job.groups[0]
     recipe = job.recipe
+    start = None if wishes.start is None else wishes.start.resolve()
     with output.steps("searching") as step:
         run: TuningRun | None = None
 
@@ -63,7 +64,7 @@ def tune(job: CompileJob, wishes: Wishes, json: bool) -> None:
 
         run = engine.tune(
             subject, recipe, trials=wishes.trials, minutes=wishes.minutes, records=wishes.records,
-            runner=wishes.runner, strategy=wishes.strategy, jobs=wishes.jobs, resume=wishes.resume, start=wishes.start,
+            runner=wishes.runner, strategy=wishes.strategy, jobs=wishes.jobs, resume=wishes.resume, start=start,
             cluster=wishes.cluster, patience=wishes.patience, check=wishes.check, seed=wishes.seed, source=source,
             observe=tell_group,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from engine.execution.nodes import MEASURED, PREDICTED, SYNTHETIC, Failure, Timing
 from engine.support.cache import digest
@@ -112,6 +113,13 @@ class Request:
     """Sizes of symbolic dimensions."""
     recipe: str = ""
     """JSON of the recipe that the search starts from."""
+    start: str = ""
+    """Path of the recipe or of the records whose programs are tried first; "" for none."""
+
+    @property
+    def method(self) -> str:
+        """The strategy, and the name of what it starts from: "learned", or "learned from night.db"."""
+        return " from ".join(filter(None, (self.strategy, Path(self.start).name)))
 
 
 @dataclass(frozen=True, slots=True)

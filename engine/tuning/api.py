@@ -89,7 +89,8 @@ def tune(
     cluster: address of a Dask scheduler in their place, "tls://host:8786".
     resume: go on with the last run of the records.
     start: a file whose programs are tried first: a recipe, or records of other runs, of which the best programs of
-    groups with the same arrays in the nearest sizes are taken.
+    groups with the same arrays in the nearest sizes are taken.  A run that is resumed without one takes its own again;
+    where that cannot be read any more it goes on without, and tells so (`TuningRun.on_notice`).
     check: compare the best program of each group with the reference at the end.  seed: of all that is drawn.
     source: the file's name for who reads the records, by default the graph's.
     observe: called with (group, groups before it, groups) when the search space of a group is about to be built: the
@@ -109,7 +110,8 @@ def tune(
     if source is None:
         source = str(graph.source.resolve()) if graph is not None and graph.source else ""
     starts = no_starts if start is None else read_starts(start)
-    settings = SearchSettings(strategy, running, limits, seed, source, resume, starts)
+    known = "" if start is None else str(start)
+    settings = SearchSettings(strategy, running, limits, seed, source, resume, known, starts)
     recipe = _whole_recipe(subject, recipe)
     with ExitStack() as opened:
         store = opened.enter_context(RecordStore(":memory:" if records is None else records))

@@ -92,6 +92,8 @@ class Search:
         self._control = SearchControl(log, self.limits.minutes, max(ends, default=0.0), tools.clock)
         self.notice: Callable[[str], None] = lambda text: None
         """Called with messages for the terminal while no program finishes."""
+        self.first_notice = ""
+        """What a person should know before any program runs; "" for nothing."""
         self._outage = Outage(self._workers, log, self._control, lambda text: self.notice(text))
         self._first: deque[_Item] = deque()
         """The recipes before the search whose times are not known yet."""

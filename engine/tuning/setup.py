@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from engine.fusion.nodes import FusionGroup
 from engine.recipe import Recipe
-from engine.records.nodes import Request
+from engine.records.nodes import RUNNING, Request
 from engine.records.runs import RunLog
 from engine.records.store import RecordStore
 from engine.support.errors import BadInput, Unsupported
+from engine.tuning.known_starts import read_starts
 from engine.tuning.search import Search
 from engine.tuning.searched_groups import Observer, SearchedGroups
 from engine.tuning.settings import SearchSettings, SearchTools
@@ -36,6 +38,9 @@ def begin(
     if settings.limits.trials < 1:
         reason = "are too few: the first round of each group would have none"
         raise BadInput("tune", f"{settings.limits.trials} trials for each group", reason, "allow at least 1")
+    notice = ""
+    if settings.resume and not settings.start:
+        settings, notice = _with_own_start(settings, store)
     searched = SearchedGroups(groups, recipe, store, settings, observe)
     if searched.add_next() is None:
         raise _nothing(settings.source or "the plan", searched.skipped)
@@ -44,9 +49,29 @@ def begin(
         settings.source, recipe.target, settings.strategy, runner.name, runner.origin, limits.trials,
         minutes=None if math.isinf(limits.minutes) else limits.minutes, seed=settings.seed,
         groups=tuple(group.name for group in groups), dimensions=recipe.dimensions, recipe=json.dumps(recipe.to_json()),
+        start=settings.start,
     )  # fmt: skip
     log = _taken_over(store, request) if settings.resume else RunLog.start(store, request)
-    return Search(recipe, searched, log, settings, tools)
+    search = Search(recipe, searched, log, settings, tools)
+    if notice:
+        log.set_state(RUNNING, notice)
+        search.first_notice = notice
+    return search
+
+
+def _with_own_start(settings: SearchSettings, store: RecordStore) -> tuple[SearchSettings, str]:
+    """The settings with the start of the run to continue, and what to tell where its file cannot be read any more.
+
+    Such a run goes on without: a start matters for the first rounds alone.
+    """
+    start = RunLog.last(store).request.start
+    settings = replace(settings, start=start)
+    if not start:
+        return settings, ""
+    try:
+        return replace(settings, starts=read_starts(start)), ""
+    except BadInput as error:
+        return settings, f"{start}, which this run started from, {error.reason}; it goes on without it"
 
 
 def _nothing(subject: str, skipped: Mapping[str, str]) -> Unsupported:
@@ -58,7 +83,7 @@ def _nothing(subject: str, skipped: Mapping[str, str]) -> Unsupported:
 
 
 def _taken_over(store: RecordStore, request: Request) -> RunLog:
-    """Resume the last run of the store if it is of the same plan; strategy, seed and limits may differ."""
+    """Resume the last run of the store if it is of the same plan; strategy, start, seed and limits may differ."""
     run = RunLog.last(store)
     was = run.request
     compared = {

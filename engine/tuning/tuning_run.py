@@ -83,8 +83,10 @@ class TuningRun(Iterator[Attempt]):
         return len(self._search.log.attempts())
 
     def on_notice(self, notice: Callable[[str], None]) -> None:
-        """Call `notice` with what a person should know while no program finishes (workers that are gone)."""
+        """Call `notice` with what a person should know: workers or a start that are gone."""
         self._search.notice = notice
+        if self._search.first_notice:
+            notice(self._search.first_notice)
 
     def interrupt(self) -> None:
         """End as interrupted once the programs under way are done; safe to call in a signal handler."""

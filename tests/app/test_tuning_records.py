@@ -51,7 +51,9 @@ def test_the_last_run_is_told(records: Path) -> None:
     assert found["importance"]["stages"] == pytest.approx(1.0)
     assert found["importance"]["order"] == pytest.approx(0.0, abs=1e-9)
     assert told["rounds"][0]["reason"] == "the first" and told["tasks"][0]["left"] == 60
+    assert told["runs"][1]["start"] == REQUEST.start
     text = loomscope("trials", str(records)).stdout
+    assert "model from near.db" in text
     assert (found["low"], found["high"]) == (2.5, 4.0) and "(2.50 to 4.00)" in text
     assert told["refused"][0]["mapping"] == "dp4a" and "multiplies int8, not float16" in text
     assert "all trials are spent" in text and "stages 100 %" in text and "1 hang" in text

@@ -46,7 +46,8 @@ from engine.records.tables import is_alive
 from engine.support.errors import BadInput, MissingCapability
 
 REQUEST = Request(
-    "suite:gta/gemm", "h200", "model", "predicted", SYNTHETIC, 64, None, 7, ("matmul_0",), {"batch": 8}, '{"a": 1}'
+    "suite:gta/gemm", "h200", "model", "predicted", SYNTHETIC, 64, None, 7, ("matmul_0",), {"batch": 8}, '{"a": 1}',
+    "/runs/near.db",
 )
 TASK = TaskRecord(
     "matmul_0", "wmma", {"stages": (1, 2, 3), "order": ("rows", "columns")}, 100,
@@ -296,6 +297,17 @@ def test_a_file_of_the_version_before_gains_what_it_lacks(tmp_path: Path) -> Non
     with RecordStore(path) as store:
         RunLog(store, 1).set_groups([TASK], {}, [REFUSED])
         assert RunLog(store, 1).run().refused == (REFUSED,)
+
+
+def test_a_run_that_was_kept_before_starts_were_is_read_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    with RecordStore(path) as store:
+        RunLog.start(store, REQUEST)
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE runs SET request = json_remove(request, '$.start')")
+    with RunReader(path) as reader:
+        read = reader.run().request
+    assert read == replace(REQUEST, start="") and (read.method, REQUEST.method) == ("model", "model from near.db")
 
 
 @pytest.mark.slow(sentinel=True)

@@ -17,7 +17,7 @@ from engine.support.errors import BadInput
 from engine.tuning.known_starts import STARTS, read_starts
 from engine.tuning.problem import SearchProblem, problem
 from engine.tuning.progress import program_of
-from tests.support.commands import document, refused
+from tests.support.commands import document, loomscope, refused
 
 
 def model(place: Path, rows: int, columns: int, kind: int = TensorProto.FLOAT) -> Path:
@@ -104,6 +104,48 @@ def test_what_is_resumed_begins_with_no_start_again(tmp_path: Path) -> None:
     assert len(set(programs)) == len(programs) == 24
 
 
+def test_what_is_resumed_takes_its_own_start_again(tmp_path: Path) -> None:
+    near, new = tmp_path / "near.db", tmp_path / "new.db"
+    searched(relu(192, 512), near)
+    expected = [one.program for one in read_starts(near)(found(96, 512))]
+    first = searched(relu(96, 512), new, trials=1, start=near)
+    more = searched(relu(96, 512), new, trials=16, resume=True)
+    tried = [program_of(one) for one in (*first, *more)]
+    assert len(expected) > 1 and tried[: len(expected)] == expected
+    with RunReader(new) as reader:
+        assert reader.run().request.start == str(near)
+    other = tmp_path / "good.json"
+    engine.write_recipe(found(96, 512).recipe_of(expected[0]), other)
+    searched(relu(96, 512), new, trials=17, resume=True, start=other)
+    with RunReader(new) as reader:
+        assert reader.run().request.start == str(other), "what is given now holds"
+
+
+def test_a_run_whose_start_is_gone_goes_on_without_and_tells_so(tmp_path: Path) -> None:
+    near, file, new = tmp_path / "near.db", str(model(tmp_path, 96, 512)), str(tmp_path / "new.db")
+    searched(relu(192, 512), near)
+    command = "tune", file, "--no-check", "--strategy", "random", "--records", new
+    document(*command, "--trials", "4", "--from", str(near))
+    near.unlink()
+    done = loomscope(*command, "--trials", "8", "--resume")
+    assert f"{near}, which this run started from, is not there; it goes on without it" in " ".join(done.stderr.split())
+    with RunReader(new) as reader:
+        assert len(reader.attempts(1)) == 8 and reader.run().request.start == str(near)
+
+
+def test_a_run_tells_while_it_goes_on_that_its_start_is_gone(tmp_path: Path) -> None:
+    near, new, told = tmp_path / "near.db", tmp_path / "new.db", list[str]()
+    searched(relu(192, 512), near)
+    searched(relu(96, 512), new, trials=2, start=near)
+    near.unlink()
+    plan = relu(96, 512)
+    with engine.tune(plan, trials=4, strategy="random", records=new, check=False, resume=True) as run:
+        run.on_notice(told.append)
+        next(run)
+        with RunReader(new) as reader:
+            assert told == [reader.run().message] and "near.db, which this run started from, is not there" in told[0]
+
+
 @pytest.mark.parametrize("strategy", ["learned", "model", "evolution", "random", "exhaustive"])
 def test_no_strategy_proposes_a_start_again(strategy: str, tmp_path: Path) -> None:
     searched(relu(192, 512), tmp_path / "r.db")
@@ -134,8 +176,8 @@ def test_the_command_takes_both_and_refuses_other_files(tmp_path: Path) -> None:
     known, file, new = tmp_path / "near.db", str(model(tmp_path, 96, 512)), str(tmp_path / "new.db")
     searched(relu(192, 512), known)
     document("tune", file, "--trials", "4", "--records", new, "--from", str(known), "--no-check")
-    (first, *_) = document("trials", new)["rounds"]
-    assert "known to be good" in first["reason"]
+    kept = document("trials", new)
+    assert "known to be good" in kept["rounds"][0]["reason"] and kept["runs"][0]["start"] == str(known)
     (tmp_path / "none.json").write_text("{}")
     for path, said in ((tmp_path / "none.json", "none.json"), (tmp_path / "absent.db", "is not there")):
         assert said in refused("tune", file, "--records", new, "--from", str(path))
