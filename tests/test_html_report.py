@@ -196,14 +196,15 @@ def test_markup_escapes_and_drops_what_no_markup_may_hold() -> None:
 
 
 def test_records_are_drawn_and_bad_places_are_refused(tmp_path: Path) -> None:
-    records, out = tmp_path / "run.db", tmp_path / "report.html"
-    assert loomscope("tune", SOFTMAX, "--trials", "6", "--records", str(records)).returncode == 0
+    records, out, known = tmp_path / "run.db", tmp_path / "report.html", str(tmp_path / "known.json")
+    assert loomscope("recipe", SOFTMAX, "-o", known).returncode == 0
+    assert loomscope("tune", SOFTMAX, "--trials", "6", "--records", str(records), "--from", known).returncode == 0
     assert loomscope("report", SOFTMAX, "-o", str(out), "--no-check", "--records", str(records)).returncode == 0
     text = out.read_text(encoding="utf-8")
     check_whole(text)
     (count,) = re.findall(r"Search of softmax_0, predicted: (\d+) trials?", text)
     assert int(count) == sum(one["attempts"] for one in document("trials", str(records))["mappings"])
-    assert 'class="best"' in text
+    assert 'class="best"' in text and "run 1 by learned from known.json, finished" in text
     for arguments, word in (
         (("-o", str(tmp_path / "no" / "r.html")), "no folder"),
         (("-o", str(out), "--records", str(tmp_path / "absent.db")), "absent.db"),

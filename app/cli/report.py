@@ -165,7 +165,7 @@ def _search(path: Path) -> SearchDoc:
     curves.sort(key=lambda curve: -curve.attempts)
     request = run.request
     return SearchDoc(
-        path.name, run.number, run.started, run.state_at(datetime.now(UTC).timestamp()), request.strategy,
+        path.name, run.number, run.started, run.state_at(datetime.now(UTC).timestamp()), request.method,
         request.origin, tuple(curves[:CURVES]),
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ class RunTrials:
     def name(self) -> str:
         """ "run 2 of night.db (evolution, predicted, h100)"."""
         request = self.run.request
-        facts = ", ".join(filter(None, (request.strategy, request.origin, request.target)))
+        facts = ", ".join(filter(None, (request.method, request.origin, request.target)))
         return f"run {self.run.number} of {self.records.name} ({facts})"
 
 

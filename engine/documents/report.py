@@ -63,7 +63,8 @@ class SearchDoc:
     number: int
     started: str
     state: str
-    strategy: str
+    method: str
+    """The strategy, with what it started from."""
     origin: str
     """Where its times come from: "predicted", "measured" or "replayed"."""
     curves: tuple[CurveDoc, ...]

@@ -188,7 +188,7 @@ def plots_section(roofline: Roofline, searches: Sequence[SearchDoc]) -> Markup:
             failed = f", {curve.failed:,} failed" if curve.failed else ""
             caption = (
                 f"Search of {curve.group}, {search.origin}: {plural(curve.attempts, 'trial')}{failed}, best "
-                f"{duration(curve.best)}; run {search.number} by {search.strategy}, {search.state}"
+                f"{duration(curve.best)}; run {search.number} by {search.method}, {search.state}"
             )
             figures.append(tag("figure", tag("figcaption", caption), progress_plot(curve, search.origin)))
     return section("Plots", "plots", tag("div", figures, class_="plots") if figures else None)

@@ -35,7 +35,7 @@ def run_title(run: Run, now: float, file: str = "") -> str:
     """A run among others: "Run 3, 29 Nov 2026 18:59, evolution, finished".  file: its name, where others are of others.
     """
     name = f"Run {run.number} of {file}" if file else f"Run {run.number}"
-    return ", ".join(filter(None, (name, moment(run.started), run.request.strategy, run.state_at(now))))
+    return ", ".join(filter(None, (name, moment(run.started), run.request.method, run.state_at(now))))
 
 
 def group_trials(trials: Trials, group: str, origin: str) -> GroupTrials:
