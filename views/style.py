@@ -49,7 +49,8 @@ QToolButton[role="link"], QPushButton[role="link"] { background: transparent; bo
 QPushButton[role="link"]:hover { text-decoration: underline; }
 QPushButton[role="link"]:disabled { color: $text_3; }
 QPushButton[role="primary"], QToolButton[primary="true"] { background: $accent_fill; color: $on_accent; border-color: $accent_fill; font-weight: 600; }
-QPushButton[role="small"] { min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
+QPushButton[role="small"], QPushButton[role="path"] { min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }
+QPushButton[role="path"] { text-align: left; }
 QPushButton[role="small"]:checked { background: $accent_bg; border-color: $accent; }
 QPushButton[role="primary-small"] { background: $accent_fill; color: $on_accent; border-color: $accent_fill; font-weight: 600;
   min-height: 22px; padding: 0 8px; font-size: 11px; border-radius: 4px; }

@@ -22,6 +22,7 @@ MODELS = "Models (*.onnx *.pt2 *.json)"
 WORKSPACES = f"Workspaces (*{SUFFIX})"
 BOTH = f"Models and workspaces (*.onnx *.pt2 *.json *{SUFFIX})"
 MEASUREMENTS = "Measurements (*.json)"
+STARTS = "Recipes and records of tuning (*.json *.db *.sqlite)"
 RECORDS = "Records of tuning, logs of other tuners (*.db *.sqlite *.json *.log *.gz)"
 ANY = "All files (*)"
 SAMPLES = RESOURCES / "measurements" / "synthetic"
@@ -34,8 +35,9 @@ class FileActions(QObject):
     replay_chosen = Signal(str)
     """A file of times to play."""
     records_chosen = Signal(str)
-    other_records_chosen = Signal(str)
     """A file of records to follow."""
+    other_records_chosen = Signal(str)
+    """A file of records to compare the shown run with."""
     other_chosen = Signal(str)
     """A model or workspace to compare the open one with."""
 
@@ -116,6 +118,10 @@ class FileActions(QObject):
     def ask_other_records(self) -> None:
         """Asks for a file of records to compare the shown run with."""
         self._ask("Compare with the last run of another log", [RECORDS, ANY], self.other_records_chosen.emit)
+
+    def ask_start(self, chosen: Callable[[str], None]) -> None:
+        """Asks for a recipe or a file of records to start the next search from."""
+        self._ask("Start from a recipe or records", [STARTS, ANY], chosen)
 
     def ask_other(self) -> None:
         """Asks for a model or a workspace to compare with."""

@@ -297,6 +297,7 @@ class Window(QMainWindow):
         panels.timing.live.replay_requested.connect(self.files.ask_replay)
         for view in (panels.tuning, panels.run):
             view.attach_requested.connect(self.files.ask_records)
+        panels.run.start_file.choice_requested.connect(lambda: self.files.ask_start(panels.run.start_file.show_path))
         panels.tuning.comparison.log_requested.connect(self.files.ask_other_records)
         panels.outline.example_requested.connect(lambda: self.files.open(EXAMPLE))
         self.status.problems_requested.connect(lambda: self._toggle("problems"))

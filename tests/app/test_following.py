@@ -147,10 +147,13 @@ def test_a_run_is_of_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
 def test_an_order_says_what_the_command_line_wants(tmp_path: Path) -> None:
     order = Order("m.onnx", "h200", {"batch": 8}, "random", "predicted", 9, 2, "g", tmp_path / "r.db", None)
     said = order.arguments()
-    assert said[:2] == ("tune", "m.onnx") and "--resume" not in said and "--recipe" not in said
+    assert said[:2] == ("tune", "m.onnx") and not {"--resume", "--recipe", "--from"} & set(said)
     for option, value in (("--group", "g"), ("--minutes", "2"), ("--dim", "batch=8"), ("--trials", "9")):
         assert said[said.index(option) + 1] == value
-    again = order_again(replace(REQUEST, groups=("a",)), tmp_path / "r.db").arguments()
+    known = replace(order, start="/runs/near.db").arguments()
+    assert known[known.index("--from") + 1] == "/runs/near.db" and len(known) == len(said) + 2
+    again = order_again(replace(REQUEST, groups=("a",), start="/runs/near.db"), tmp_path / "r.db").arguments()
+    assert "--from" not in again, "--resume takes the run's own, and goes on where its file is gone"
     assert again[-1] == "--resume" and again[again.index("--group") + 1] == "a" and "--minutes" not in again
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtCore import Signal, SignalInstance
 from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import (
     QGridLayout,
@@ -32,6 +32,7 @@ from views.tuning.nodes import (
     RunChoice,
     Status,
 )
+from views.tuning.start_file import StartFile
 
 ALL, SELECTED = "All groups", "Selected group"
 NO_LIMIT = "no limit"
@@ -54,6 +55,8 @@ class RunSettings:
     minutes: int
     """0 for no limit."""
     selected_only: bool
+    start: str
+    """Path of the file whose programs are tried first; "" for none."""
 
 
 class RunView(Panel):
@@ -76,6 +79,8 @@ class RunView(Panel):
         self.scope.addItems([ALL, SELECTED])
         self.trials = _number("Trials for each group on average", str(TRIALS))
         self.minutes = _number("Minutes, at most", NO_LIMIT)
+        self.start_file = StartFile()
+        self.tint(self.start_file.clear, "cancel")
         self.start = _button("Start", self.start_requested, "primary-small")
         self.attach = _button("Open tuning log…", self.attach_requested)
         self.pause = _button("Pause", self.pause_requested)
@@ -107,7 +112,7 @@ class RunView(Panel):
         return RunSettings(
             self.strategy.currentText(), self.runner.currentText(),
             max(int(self.trials.text() or TRIALS), 1), int(self.minutes.text() or 0),
-            self.scope.currentText() == SELECTED,
+            self.scope.currentText() == SELECTED, self.start_file.path,
         )  # fmt: skip
 
     def show_choices(self, strategies: Sequence[str], runners: Sequence[str]) -> None:
@@ -184,20 +189,18 @@ class RunView(Panel):
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(6)
         fields = (("Search", self.scope), ("Strategy", self.strategy), ("Time source", self.runner))
-        numbers = (("Trials a group", self.trials), ("Minutes", self.minutes))
-        for column, (name, field) in enumerate(fields):
-            grid.addWidget(label(name, "small-hint"), 0, column)
-            grid.addWidget(field, 1, column)
-            grid.setColumnStretch(column, 1)
-        for column, (name, number) in enumerate(numbers):
-            grid.addWidget(label(name, "small-hint"), 2, column)
-            grid.addWidget(number, 3, column)
+        more = (("Trials a group", self.trials), ("Minutes", self.minutes), ("Start from", self.start_file))
+        for row, line in ((0, fields), (2, more)):
+            for column, (name, field) in enumerate(line):
+                grid.addWidget(label(name, "small-hint"), row, column)
+                grid.addWidget(field, row + 1, column)
+                grid.setColumnStretch(column, 1)
         buttons = QHBoxLayout()
         buttons.setSpacing(6)
         buttons.addStretch(1)
         buttons.addWidget(self.attach)
         buttons.addWidget(self.start)
-        grid.addLayout(buttons, 3, 2, Qt.AlignmentFlag.AlignRight)
+        grid.addLayout(buttons, 4, 0, 1, 3)
         return made
 
     def _make_shown(self) -> QWidget:

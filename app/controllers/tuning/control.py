@@ -98,7 +98,7 @@ class RunController(QObject):
         only = self.workspace.bus.selection.group if settings.selected_only else ""
         order = Order(
             opened.path, opened.target, opened.dimensions, settings.strategy, settings.runner, settings.trials,
-            settings.minutes, only, records, recipe_beside(records),
+            settings.minutes, only, records, recipe_beside(records), settings.start,
         )  # fmt: skip
         self._is_starting = True  # before the old run goes, so that what waits for the new one knows of it
         self.put_away()

@@ -47,6 +47,8 @@ class Order:
     records: Path
     recipe: Path | None
     """The advice as it is in the window."""
+    start: str = ""
+    """Path of the file whose programs are tried first; "" for none, or for that of the run that goes on."""
     resume: bool = False
 
     def arguments(self) -> tuple[str, ...]:
@@ -56,13 +58,17 @@ class Order:
         found += ["--minutes", str(self.minutes)] if self.minutes else []
         found += ["--group", self.group] if self.group else []
         found += ["--recipe", str(self.recipe)] if self.recipe is not None else []
+        found += ["--from", self.start] if self.start else []
         for name, size in self.dimensions.items():
             found += ["--dim", f"{name}={size}"]
         return (*found, "--resume") if self.resume else tuple(found)
 
 
 def order_again(request: Request, records: Path) -> Order:
-    """The order that goes on with a run that ended, from the recipe that it began with."""
+    """The order that goes on with a run that ended, from the recipe that it began with.
+
+    Of the file that it started from, `--resume` knows itself, and goes on where that is gone.
+    """
     recipe = recipe_beside(records)
     only = request.groups[0] if len(request.groups) == 1 else ""
     return Order(

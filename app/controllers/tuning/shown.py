@@ -123,6 +123,7 @@ class Shown:
             facts += [("Target", request.target)] if request.target else []
         else:
             facts.append(("Process", f"{run.pid} on {run.host}"))
+        facts += [("Start from", Path(request.start).name)] if request.start else []
         title, count = f"Tuning {Path(request.source).stem}", len(self.trials)
         return Status(
             title, self.state, count, self.total, self._time_left(), tuple(facts), self.problem, run.message,
