@@ -48,7 +48,7 @@ class SearchSettings:
     resume: bool = False
     """Whether to continue the last run of the records."""
     start: str = ""
-    """Path of the file that `starts` are read of; "" for none, and where it is that of the run to continue."""
+    """Path of the file that `starts` are read of; "" for none, or for that of the run to continue."""
     starts: Starts = no_starts
     """What is tried first of each group."""
 
