@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_the_advice_is_given_where_several_waves_run(tmp_path: Path) -> None:
     large = advised(product_group(tmp_path, (4096, 64), (64, 4096)))
     (verdict,) = (v for v in large.verdicts if "raster" in str(v.placed.entry) and v.outcome != NOT_REACHED)
     assert verdict.outcome == "honoured"
-    assert "read 2,880 rows and columns of the operands instead of 4,288" in verdict.placed.entry.because
+    assert "read 2,880 rows and columns of the operands, not 4,288" in verdict.placed.entry.because
     first = tiles(large)[:132]
     assert (len({row for row, _ in first}), len({column for _, column in first})) == (11, 12)
     small = advised(product_group(tmp_path, (512, 64), (64, 512)))
@@ -109,6 +110,16 @@ def test_each_order_is_compiled_and_estimated_as_it_is_asked_for(large: tuple[en
         assert kernel.facts.orders == task.template.work(program).orders != ()
         times[raster] = prediction_of(kernel)["DRAM traffic"]
     assert times[1] > 1.2 * times[16] and times[2] >= times[16]
+
+
+def test_the_advice_says_what_is_read_again(large: tuple[engine.FusionGroup, Task]) -> None:
+    """33 MB each: by rows all columns are read in every group of rows but the first."""
+    group = large[0]
+    kernel = engine.compile(group, engine.default_recipe(group, "a100"))
+    (verdict,) = (v for v in kernel.verdicts if "raster" in str(v.placed.entry) and v.outcome != NOT_REACHED)
+    told = r"; ([\d.]+) MB are read from DRAM again as L2 lost them, not ([\d.]+) MB$"
+    found = re.search(told, verdict.placed.entry.because)
+    assert found is not None and 0 <= float(found[1]) < float(found[2]) / 2
 
 
 def prediction_of(kernel: engine.Kernel) -> dict[str, float]:

@@ -15,7 +15,7 @@ from engine.cost.nodes import Work, side_by_side
 from engine.fusion.row_sides import reduced_columns
 from engine.fusion.shape import is_contraction, is_of_codes
 from engine.kernels.advice import AS_IN_TEXT, mark, ranked_scenario
-from engine.kernels.gemm.block_order import in_order, panels_of_wave
+from engine.kernels.gemm.block_order import bytes_again, in_order, panels_of_wave
 from engine.kernels.gemm.fitting_tiles import fits_registers, power_above, thread_tiles, warp_tiles, without_spills
 from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.outer_loops import outer_entries
@@ -36,6 +36,7 @@ from engine.kernels.intrinsic import has_instruction
 from engine.kernels.preferences import preferences
 from engine.recipe import Advice, Entry, Scenario
 from engine.support.errors import Unsupported
+from engine.support.units import bytes_text
 from engine.target import Target
 from engine.tensor.nodes import TensorProgram
 from engine.tensorize.bind import GemmAxes, is_allowed
@@ -296,13 +297,17 @@ class _BlockTiles:
 
 def _raster_entries(fitting: _Fitting, config: GemmConfig) -> list[Entry]:
     """The order of blocks, where another than by rows reads less again."""
-    problem, sms, axes = fitting.gemm.problem, fitting.machine.sm_count, fitting.axes
-    raster = in_order(problem, config, fitting.machine).raster
-    if raster == 1:
+    problem, machine, axes = fitting.gemm.problem, fitting.machine, fitting.axes
+    best, by_rows = in_order(problem, config, machine), replace(config, raster=1)
+    if best.raster == 1:
         return []
+    sms = machine.sm_count
     panels = panels_of_wave((problem.m, problem.n), config.block, sms)
-    because = f"{sms} blocks at once read {panels[raster]:,} rows and columns of the operands instead of {panels[1]:,}"
-    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", raster, because)]
+    because = f"{sms} blocks at once read {panels[best.raster]:,} rows and columns of the operands, not {panels[1]:,}"
+    ours, theirs = (bytes_again(problem, one, machine) for one in (best, by_rows))
+    if ours < theirs:
+        because += f"; {bytes_text(ours)} are read from DRAM again as L2 lost them, not {bytes_text(theirs)}"
+    return [mark((axes.statement.name,), axes.rows[-1].name, "raster", best.raster, because)]
 
 
 def _intrinsic(axes: GemmAxes, intrinsic: Intrinsic, chosen: GemmConfig) -> Entry:

@@ -23,15 +23,19 @@ def in_order(problem: GemmProblem, config: GemmConfig, machine: Target) -> GemmC
 
     On CUDA cores blocks go by rows where L2 holds both operands: they ask far less of it.
     """
-    sms, capacity = machine.sm_count, machine.l2_bytes.value
-    panels = panels_of_wave((problem.m, problem.n), config.block, sms)
-
-    def bytes_again(raster: int) -> float:
-        return lost_bytes(problem.tile_order(replace(config, raster=raster)), sms, capacity)
-
+    panels = panels_of_wave((problem.m, problem.n), config.block, machine.sm_count)
     if not panels or not (problem.unit or exceeds_l2(problem, machine)):
         return replace(config, raster=1)
-    return replace(config, raster=min(panels, key=lambda raster: (bytes_again(raster), panels[raster])))
+
+    def reads(raster: int) -> tuple[float, int]:
+        return bytes_again(problem, replace(config, raster=raster), machine), panels[raster]
+
+    return replace(config, raster=min(panels, key=reads))
+
+
+def bytes_again(problem: GemmProblem, config: GemmConfig, machine: Target) -> float:
+    """Bytes of the operands that L2 loses with the order of a configuration, one block of which runs on each SM."""
+    return lost_bytes(problem.tile_order(config), machine.sm_count, machine.l2_bytes.value)
 
 
 def with_order_of(
