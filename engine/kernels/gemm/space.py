@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import ClassVar, cast
 
@@ -100,6 +100,9 @@ class GemmTemplate:
     """Whether several blocks may share the depth of a tile."""
     advised: GemmConfig | None = None
     """Whose numbers of sharers and of register stages are tried beside 1, and no others; None where all are."""
+    _rasters: dict[tuple[int, ...], int] = field(default_factory=dict, compare=False, repr=False)
+    """(rows and columns of a tile, blocks that share a depth) -> the best order, of those that were asked for."""
+
     decided: ClassVar[frozenset[str]] = DECIDED
 
     @property
@@ -142,7 +145,11 @@ class GemmTemplate:
         if isinstance(raster, int):
             return GemmConfig(block, part, stages, sets, slices, split, raster, self.axes.outer)
         config = GemmConfig(block, part, stages, sets, slices, split, outer=self.axes.outer)
-        return in_order(self.problem, config, self.machine)
+        tiles = (*block[:2], split)
+        if tiles not in self._rasters:
+            self._rasters[tiles] = in_order(self.problem, config, self.machine).raster
+        raster = self._rasters[tiles]
+        return replace(config, raster=raster) if raster > 1 else config
 
     def entries(self, program: Program) -> Sequence[Entry]:
         """The mapping's own entries, and the marks that ask for the tiles."""
