@@ -73,8 +73,8 @@ def test_what_is_kept_out_exists(name: str) -> None:
     assert importlib.util.find_spec(name)
 
 
-@pytest.mark.parametrize("module", ["app.shell.main", "app.cli.main"])
-def test_neither_window_nor_command_line_starts_with_the_compiler(module: str) -> None:
+@pytest.mark.parametrize("module", ["app.shell.main", "app.cli.main", "app.session.dimensions"])
+def test_neither_window_nor_command_line_nor_its_options_start_with_the_compiler(module: str) -> None:
     assert loaded_by(f"import {module}") & set(HEAVY) == set()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from engine.fusion.size_range import SizeRange
+from engine.graph.nodes import SizeRange
 from engine.support.errors import BadInput
 
 

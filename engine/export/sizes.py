@@ -14,7 +14,7 @@ from engine.api import compile, fuse, load, predict
 from engine.cpu.nodes import AnyKernel
 from engine.execution.nodes import Check
 from engine.fusion.nodes import FusionPlan
-from engine.fusion.size_range import SizeRange
+from engine.graph.nodes import SizeRange
 from engine.kernels.nodes import Kernel
 from engine.support.errors import EngineError, Unsupported
 from engine.support.files import replace_whole, unwritable

@@ -10,43 +10,19 @@ number of rows.  What kernels do with rows, their index maps say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from engine.fusion.nodes import FusionGroup, FusionPlan, GroupInstance
 from engine.graph.load import load
-from engine.graph.nodes import OperatorGraph, Tensor
+from engine.graph.nodes import OperatorGraph, SizeRange, Tensor
 from engine.support.errors import BadInput, Unsupported
 from engine.tensor.index import Index
 from engine.tensor.lower import lower
 from engine.tensor.nodes import Access, Array, Statement
 
 HINT = "give it one size"
-
-
-@dataclass(frozen=True, slots=True)
-class SizeRange:
-    """The sizes of a dimension, from `low` to `high`."""
-
-    name: str
-    low: int
-    high: int
-
-    def __post_init__(self) -> None:
-        """BadInput for one that is empty or has no smaller size."""
-        if not 1 <= self.low < self.high:
-            told = f"is {self.low}..{self.high}; the first size is at least 1, the last one larger"
-            raise BadInput("graph", f"dimension {self.name}", told, f"--dim {self.name}=1..8")
-
-    def check(self, size: int) -> None:
-        """BadInput for a size that is not one of them."""
-        if not self.low <= size <= self.high:
-            hint = f"kernels serve {self.low} to {self.high}"
-            raise BadInput("range", f"dimension {self.name}", f"is {size}", hint)
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.low}..{self.high}"
 
 
 def growing_tensors(graph: OperatorGraph, sizes: SizeRange) -> dict[str, int]:

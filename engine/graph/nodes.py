@@ -14,6 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from engine.support.errors import BadInput
 from engine.support.text_table import TitledTable
 from engine.support.values import value
 
@@ -213,3 +214,27 @@ class OperatorGraph:
         rows = ((op.name, op.kind, "; ".join(map(shape, filter(None, op.outputs)))) for op in self.operators)
         title = f"{self.name}: {len(self.operators):,} operators, {len(self.unsupported):,} unsupported"
         return TitledTable(title, ("operator", "kind", "makes"), rows, len(self.operators))
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRange:
+    """The sizes of a dimension, from `low` to `high`."""
+
+    name: str
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        """BadInput for one that is empty or has no smaller size."""
+        if not 1 <= self.low < self.high:
+            told = f"is {self.low}..{self.high}; the first size is at least 1, the last one larger"
+            raise BadInput("graph", f"dimension {self.name}", told, f"--dim {self.name}=1..8")
+
+    def check(self, size: int) -> None:
+        """BadInput for a size that is not one of them."""
+        if not self.low <= size <= self.high:
+            hint = f"kernels serve {self.low} to {self.high}"
+            raise BadInput("range", f"dimension {self.name}", f"is {size}", hint)
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.low}..{self.high}"

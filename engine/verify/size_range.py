@@ -17,7 +17,8 @@ from engine.cost.estimate import estimate_microseconds
 from engine.cost.nodes import Work
 from engine.execution.nodes import Check, Finding
 from engine.fusion.nodes import FusionGroup, FusionPlan
-from engine.fusion.size_range import SizeRange, growing_arrays, growing_tensors
+from engine.fusion.size_range import growing_arrays, growing_tensors
+from engine.graph.nodes import SizeRange
 from engine.kernels.nodes import Kernel
 from engine.tile.source import CudaSource
 from engine.verify.footprint import first_written
