@@ -18,6 +18,7 @@ from engine.kernels.gemm.nodes import FusedGemm
 from engine.kernels.gemm.tiles import SLICES, SPLITS
 from engine.kernels.gemm.work import work
 from engine.pipeline.detect import MAX_STAGES
+from engine.support.divisors import divisors
 from engine.support.errors import BadInput, Unsupported
 from engine.target import Target
 from engine.target import target as find_target
@@ -84,17 +85,13 @@ def _with_parts(problem: GemmProblem, knobs: GemmConfig, count: int) -> GemmConf
     least = 16 if problem.unit else 1
     possible = [
         (rows // down, columns // (count // down))
-        for down in _divisors(count)
+        for down in divisors(count, count)
         if rows % down == 0 and columns % (count // down) == 0
     ]
     fitting = [part for part in possible if min(part) >= least]
     if not fitting:
         return _with_parts(problem, knobs, count // 2) if count > 1 else replace(knobs, part=(rows, columns))
     return replace(knobs, part=min(fitting, key=lambda part: (sum(part), -part[0])))
-
-
-def _divisors(number: int) -> tuple[int, ...]:
-    return tuple(n for n in range(1, number + 1) if number % n == 0)
 
 
 def what_if_of_chart(chart: ChartDoc, knobs: GemmConfig, target: str) -> WhatIfDoc:

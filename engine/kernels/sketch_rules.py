@@ -27,15 +27,6 @@ Choices = Mapping[str, tuple[Value, ...]]
 """Dimension -> what it may take."""
 
 
-def divisors(number: int, most: int) -> tuple[int, ...]:
-    """All of a number up to `most`, 1 first.
-
-    >>> divisors(12, 6)
-    (1, 2, 3, 4, 6)
-    """
-    return tuple(n for n in range(1, min(number, most) + 1) if number % n == 0)
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What the rules look at: one mapping of a group, and what it could have open."""

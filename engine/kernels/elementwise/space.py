@@ -23,9 +23,10 @@ from engine.kernels.loop_nest import loop_nest
 from engine.kernels.marks import WRITTEN_OUT
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task, user_entries
-from engine.kernels.sketch_rules import CACHE_READ, INLINE, THREAD_CHOICES, TILING, Choices, Situation, divisors
+from engine.kernels.sketch_rules import CACHE_READ, INLINE, THREAD_CHOICES, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.recipe import Entry
+from engine.support.divisors import divisors
 from engine.target.hardware import MAX_THREADS, REGISTER_BYTES, WARP
 from engine.target.registers import ELEMENTWISE_BASE
 from engine.tensor.live_values import most_alive

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from engine.cost.alcop_nodes import GemmProblem
 from engine.cost.tile_order import lost_bytes
+from engine.support.divisors import divisors
 from engine.target import Target
 from engine.tensorize.space import GemmConfig
 
@@ -38,9 +39,7 @@ def bytes_again(problem: GemmProblem, config: GemmConfig, machine: Target) -> fl
     return lost_bytes(problem.tile_order(config), machine.sm_count, machine.l2_bytes.value)
 
 
-def with_order_of(
-    before: GemmConfig, config: GemmConfig, problem: GemmProblem, machine: Target
-) -> GemmConfig:  # fmt: skip
+def with_order_of(before: GemmConfig, config: GemmConfig, problem: GemmProblem, machine: Target) -> GemmConfig:
     """The configuration with the order of blocks that a kernel has now, where its tiles stay; else with the best one.
     """
     if config.block[:2] == before.block[:2]:
@@ -59,5 +58,5 @@ def panels_of_wave(sizes: Sequence[int], block: Sequence[int], sms: int) -> dict
     rows, columns = (-(-size // b) for size, b in zip(sizes, block, strict=False))
     if rows * columns < 2 * sms:
         return {}
-    orders = (n for n in range(1, MOST_RASTER + 1) if rows % n == 0)
+    orders = divisors(rows, MOST_RASTER)
     return {n: n * block[0] + min(columns, -(-sms // n)) * block[1] for n in orders}

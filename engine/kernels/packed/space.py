@@ -17,7 +17,7 @@ from engine.kernels.nodes import Kernel
 from engine.kernels.packed.advise import pack_group
 from engine.kernels.packed.lower import PackedConfig, parts_of
 from engine.kernels.prune import PruningRule, make_task
-from engine.kernels.sketch_rules import INLINE, THREAD_CHOICES, TILING, Choices, Situation, divisors
+from engine.kernels.sketch_rules import INLINE, THREAD_CHOICES, TILING, Choices, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
     BlockWalks,
@@ -27,6 +27,7 @@ from engine.kernels.stitched.family import STITCHED_FAMILY
 from engine.kernels.stitched.placement import plan_parts
 from engine.recipe import Entry
 from engine.scheduling.nodes import Node, ScheduleTree
+from engine.support.divisors import divisors
 from engine.support.errors import Unsupported
 from engine.target import Target
 from engine.target.hardware import WARP

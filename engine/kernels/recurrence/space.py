@@ -12,12 +12,13 @@ from engine.kernels.advice import mark
 from engine.kernels.nodes import Kernel
 from engine.kernels.prune import PruningRule, make_task
 from engine.kernels.recurrence.lower import RecurrenceConfig, most_blocks, steps_of_schedule
-from engine.kernels.sketch_rules import THREAD_CHOICES, TILING_WITH_FUSION, Situation, divisors
+from engine.kernels.sketch_rules import THREAD_CHOICES, TILING_WITH_FUSION, Situation
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import BlockWalks, block_walks
 from engine.kernels.stitched.layout import StitchedConfig
 from engine.kernels.stitched.placement import plan_parts
 from engine.recipe import Entry
+from engine.support.divisors import divisors
 from engine.support.errors import Unsupported
 from engine.target.registers import STITCHED_BASE
 

@@ -38,12 +38,12 @@ from engine.kernels.sketch_rules import (
     TILING,
     Choices,
     Situation,
-    divisors,
 )
 from engine.kernels.space import KernelTemplate, Program, Task, Value
 from engine.kernels.thread_traffic import MEETING, Moved, ThreadTraffic, count_thread_traffic
 from engine.pipeline.persistent_rows import TURN, in_turns
 from engine.recipe import Entry
+from engine.support.divisors import divisors
 from engine.target.hardware import MAX_THREADS, SECTOR, WARP
 from engine.target.registers import REDUCTION_BASE, VALUE_REGISTERS
 from engine.target.teams import whole_parts

@@ -18,7 +18,6 @@ from engine.kernels.sketch_rules import (
     TILING_WITH_FUSION,
     Choices,
     Situation,
-    divisors,
 )
 from engine.kernels.space import KernelTemplate, Program, Task, Value, with_counts
 from engine.kernels.stitched.block_walks import (
@@ -31,6 +30,7 @@ from engine.kernels.stitched.parts import Part
 from engine.kernels.stitched.placement import PlacementPlan, plan_parts
 from engine.kernels.stitched.walk import BlockWalk
 from engine.recipe import Entry
+from engine.support.divisors import divisors
 from engine.support.errors import Unsupported
 from engine.target.hardware import SUM_BYTES, WARP
 from engine.target.registers import STITCHED_BASE
